@@ -1,0 +1,86 @@
+//! One error type for everything that a person gets to see.
+//!
+//! Printed as `linerate: <what failed>: <path or device>: <why>`, with a line `hint: ...` where
+//! there is a remedy.
+
+use std::fmt;
+
+use crate::exit_code::ExitCode;
+
+/// A failure with its exit code, what was attempted, why it failed and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    code: ExitCode,
+    what: String,
+    why: String,
+    hint: Option<String>,
+}
+
+/// The result of everything that can fail in a way a person must hear about.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// A failure of `what` (operation and its object, lower case) because of `why`.
+    #[must_use]
+    pub fn new(code: ExitCode, what: impl Into<String>, why: impl fmt::Display) -> Self {
+        Self { code, what: what.into(), why: why.to_string(), hint: None }
+    }
+
+    /// Something the caller wrote can't be used (exit 2).
+    #[must_use]
+    pub fn usage(what: impl Into<String>, why: impl fmt::Display) -> Self {
+        Self::new(ExitCode::Usage, what, why)
+    }
+
+    /// A permission is missing (exit 4).
+    #[must_use]
+    pub fn not_permitted(what: impl Into<String>, why: impl fmt::Display) -> Self {
+        Self::new(ExitCode::NotPermitted, what, why)
+    }
+
+    /// The machine or kernel lacks something (exit 5).
+    #[must_use]
+    pub fn not_supported(what: impl Into<String>, why: impl fmt::Display) -> Self {
+        Self::new(ExitCode::NotSupported, what, why)
+    }
+
+    /// Stopped by the user, everything restored (exit 130).
+    #[must_use]
+    pub fn interrupted(what: impl Into<String>) -> Self {
+        Self::new(ExitCode::Interrupted, what, "interrupted; everything was restored")
+    }
+
+    /// The same error with a remedy.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same error with another exit code.
+    #[must_use]
+    pub fn with_code(mut self, code: ExitCode) -> Self {
+        self.code = code;
+        self
+    }
+
+    /// The exit code that belongs to it.
+    #[must_use]
+    pub fn code(&self) -> ExitCode {
+        self.code
+    }
+
+    /// The remedy, where there is one.
+    #[must_use]
+    pub fn remedy(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.why)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,485 @@
+//! From an experiment's record to what it shows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::levels::{Levels, usable_rate};
+use super::verdict::{self, BAND, Best, Leaning, Verdict};
+use super::{CONFIDENCE, MIN_BLOCKS, stats};
+use crate::model::measurement::{Direction, Experiment, RefusalCode};
+use crate::model::units::BitRate;
+
+/// From this share of what the line can carry, a rate tells of the line and not of the router.
+const CENSORED_FROM: f64 = 0.98;
+
+/// What an analysis may take into account beside the record.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Options {
+    /// Highest payload rate that the line can carry in one direction; `None` in the lab, where
+    /// there is no line.
+    pub line_rate: Option<BitRate>,
+}
+
+/// A ratio of rates, estimated from paired contrasts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Effect {
+    /// Blocks that it rests on.
+    pub blocks: usize,
+    /// Geometric mean of the blocks' ratios.
+    pub ratio: f64,
+    /// Lower end of its interval.
+    pub low: f64,
+    /// Upper end of its interval.
+    pub high: f64,
+    /// Confidence of the interval.
+    pub confidence: f64,
+    /// Median of the blocks' ratios.
+    pub median: f64,
+    /// Two-sided p, adjusted for everything tested with it; `None` where it was not tested.
+    pub p: Option<f64>,
+}
+
+impl Effect {
+    /// From contrasts of logarithms; `None` with fewer than [`MIN_BLOCKS`] of them.
+    pub(super) fn of(contrasts: &[Option<f64>], confidence: f64) -> Option<Self> {
+        let values: Vec<f64> = contrasts.iter().copied().flatten().collect();
+        if values.len() < MIN_BLOCKS {
+            return None;
+        }
+        let interval = stats::t_interval(&values, confidence)?;
+        let ratios: Vec<f64> = values.iter().map(|v| v.exp()).collect();
+        Some(Self {
+            blocks: values.len(),
+            ratio: interval.mean.exp(),
+            low: interval.low().exp(),
+            high: interval.high().exp(),
+            confidence,
+            median: stats::median(&ratios)?,
+            p: None,
+        })
+    }
+
+    /// On which side of the band the whole interval lies, if it does.
+    #[must_use]
+    pub fn side(&self) -> Option<Leaning> {
+        if self.low > BAND {
+            Some(Leaning::Better)
+        } else if self.high < 1.0 / BAND {
+            Some(Leaning::Worse)
+        } else {
+            None
+        }
+    }
+
+    /// Half of the interval's width, as a share (0.01 is 1 %).
+    #[must_use]
+    pub fn half_width(&self) -> f64 {
+        (self.high / self.low).sqrt() - 1.0
+    }
+}
+
+/// What a candidate carried in one direction.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Rate {
+    /// Which way.
+    pub direction: Direction,
+    /// Cells that count.
+    pub cells: usize,
+    /// Cells that were refused.
+    pub refused: usize,
+    /// Cells at 98 % of the line's rate or more.
+    pub censored: usize,
+    /// Median of the blocks.
+    pub median: Option<BitRate>,
+    /// Geometric mean of the blocks.
+    pub mean: Option<BitRate>,
+    /// Interval of the mean over the blocks. It holds what changed between blocks too, so two
+    /// overlapping ones do not say that two candidates are equal: that is what the paired
+    /// [`Effect`] is for.
+    pub interval: Option<(BitRate, BitRate)>,
+}
+
+/// What is known of a candidate.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CandidateResult {
+    /// Its name.
+    pub name: String,
+    /// Rates per direction, in the experiment's order.
+    pub rates: Vec<Rate>,
+    /// Against the baseline over all directions; p by max-T over the candidates.
+    pub overall: Option<Effect>,
+    /// Against the baseline per direction; p by sign-flip, Holm over candidates and directions.
+    pub directions: Vec<(Direction, Option<Effect>)>,
+    /// What may be claimed.
+    pub verdict: Verdict,
+}
+
+/// Change of the baseline over the run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Drift {
+    /// Change from one block to the next, as a share (0.01 is +1 %).
+    pub per_block: f64,
+    /// Lower end of its 95 % interval.
+    pub low: f64,
+    /// Upper end of its 95 % interval.
+    pub high: f64,
+}
+
+impl Drift {
+    /// Whether the interval leaves no change out.
+    #[must_use]
+    pub fn is_shown(&self) -> bool {
+        self.low > 0.0 || self.high < 0.0
+    }
+}
+
+/// How much the baseline differs from itself.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Noise {
+    /// Coefficient of variation of one cell (0.05 is 5 %), from the baseline that opened and the
+    /// one that closed the same block.
+    pub cv: Option<f64>,
+    /// Pairs that it rests on.
+    pub pairs: usize,
+    /// Change over the run.
+    pub drift: Option<Drift>,
+}
+
+/// Refused cells by reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RefusalCount {
+    /// Which rule.
+    pub code: RefusalCode,
+    /// Cells that it refused (a cell refused by two rules counts for both).
+    pub cells: usize,
+    /// The first such cell's explanation.
+    pub example: String,
+}
+
+/// What an experiment shows.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Analysis {
+    /// Why nothing can be said, where that is so (exit code 6).
+    pub refused: Option<String>,
+    /// Why the outcome is exploratory and no proof, where that is so.
+    pub exploratory: Vec<String>,
+    /// Blocks that were begun.
+    pub blocks: usize,
+    /// Blocks in which something could be compared.
+    pub usable_blocks: usize,
+    /// In the experiment's order.
+    pub candidates: Vec<CandidateResult>,
+    /// The best set; `None` where there is nothing to compare.
+    pub best: Option<Best>,
+    /// The noise floor.
+    pub noise: Noise,
+    /// Cells that ran.
+    pub cells: usize,
+    /// Cells that were refused.
+    pub refused_cells: usize,
+    /// Why they were.
+    pub refusals: Vec<RefusalCount>,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+}
+
+impl Analysis {
+    /// The result of a candidate.
+    #[must_use]
+    pub fn candidate(&self, name: &str) -> Option<&CandidateResult> {
+        self.candidates.iter().find(|c| c.name == name)
+    }
+}
+
+/// Analyses an experiment without a line whose rate could limit it.
+#[must_use]
+pub fn analyse(experiment: &Experiment) -> Analysis {
+    analyse_with(experiment, &Options::default())
+}
+
+/// Analyses an experiment.
+#[must_use]
+pub fn analyse_with(experiment: &Experiment, options: &Options) -> Analysis {
+    let levels = Levels::new(experiment);
+    let usable_blocks = usable_blocks(experiment, &levels);
+    let refusals = refusals(experiment);
+    let refused_cells = experiment.cells.iter().filter(|c| usable_rate(c).is_none()).count();
+    let mut candidates = effects(experiment, &levels);
+    let alone = candidates.iter().all(|c| c.name == experiment.baseline);
+    let compared = candidates.iter().any(|c| c.overall.is_some());
+    let refused = (usable_blocks < MIN_BLOCKS || !(alone || compared))
+        .then(|| why_refused(experiment, &levels, usable_blocks, refused_cells));
+    for candidate in &mut candidates {
+        candidate.rates = experiment
+            .directions
+            .iter()
+            .map(|d| rate(experiment, &levels, options, &candidate.name, *d))
+            .collect();
+        if candidate.name != experiment.baseline {
+            candidate.verdict = verdict::judge(candidate.overall.as_ref());
+        }
+    }
+
+    let best = if refused.is_none() { verdict::best(experiment, &levels) } else { None };
+    Analysis {
+        exploratory: exploratory(experiment, &candidates, refused.is_some()),
+        blocks: levels.blocks.len(),
+        usable_blocks,
+        best,
+        noise: noise(experiment, &levels),
+        cells: experiment.cells.len(),
+        refused_cells,
+        refusals,
+        notes: notes(experiment, &candidates),
+        refused,
+        candidates,
+    }
+}
+
+/// `a` against `b` over all directions, with the interval of that one comparison; `None` with
+/// fewer than [`MIN_BLOCKS`] blocks that hold both, or for a name compared with itself.
+#[must_use]
+pub fn compare(experiment: &Experiment, a: &str, b: &str) -> Option<Effect> {
+    if a == b {
+        return None;
+    }
+    Effect::of(&Levels::new(experiment).contrasts(a, b, None), CONFIDENCE)
+}
+
+/// Whether more blocks would be a waste: every candidate's ratio to the baseline is known to 1 %
+/// or better. It looks at the width alone and never at the outcome, for stopping as soon as a
+/// difference shows would find differences where there are none. Not before there are enough
+/// blocks for a difference to be shown at all.
+#[must_use]
+pub fn precise_enough(experiment: &Experiment) -> bool {
+    let levels = Levels::new(experiment);
+    let mut others =
+        experiment.candidates.iter().filter(|c| c.name != experiment.baseline).peekable();
+    others.peek().is_some()
+        && others.all(|c| {
+            Effect::of(&levels.contrasts(&c.name, &experiment.baseline, None), CONFIDENCE)
+                .is_some_and(|e| {
+                    stats::smallest_p(e.blocks) <= 1.0 - CONFIDENCE && e.half_width() <= BAND - 1.0
+                })
+        })
+}
+
+/// Blocks in which the baseline and, if there is another candidate, one such are complete.
+fn usable_blocks(experiment: &Experiment, levels: &Levels<'_>) -> usize {
+    let mut others =
+        experiment.candidates.iter().filter(|c| c.name != experiment.baseline).peekable();
+    let alone = others.peek().is_none();
+    let others: Vec<&str> = others.map(|c| c.name.as_str()).collect();
+    levels
+        .blocks
+        .iter()
+        .filter(|&&block| {
+            levels.overall(block, &experiment.baseline).is_some()
+                && (alone || others.iter().any(|name| levels.overall(block, name).is_some()))
+        })
+        .count()
+}
+
+fn why_refused(
+    experiment: &Experiment,
+    levels: &Levels<'_>,
+    usable: usize,
+    refused_cells: usize,
+) -> String {
+    let cells = experiment.cells.len();
+    let baseline_lost = !levels.blocks.is_empty()
+        && levels.blocks.iter().all(|b| levels.overall(*b, &experiment.baseline).is_none());
+    if cells == 0 {
+        "no cell was measured".to_owned()
+    } else if refused_cells == cells {
+        format!("all {cells} cells were refused")
+    } else if baseline_lost {
+        format!(
+            "the baseline {} has no complete block: there is nothing to compare with",
+            experiment.baseline
+        )
+    } else if usable < MIN_BLOCKS {
+        let plural = if usable == 1 { "" } else { "s" };
+        format!("{usable} usable block{plural}; at least {MIN_BLOCKS} are needed")
+    } else {
+        format!("no candidate has {MIN_BLOCKS} blocks that can be compared")
+    }
+}
+
+/// Contrasts with the baseline and their tests.
+fn effects(experiment: &Experiment, levels: &Levels<'_>) -> Vec<CandidateResult> {
+    let baseline = experiment.baseline.as_str();
+    let mut results: Vec<CandidateResult> = experiment
+        .candidates
+        .iter()
+        .map(|c| {
+            let of = |direction| {
+                (c.name != baseline)
+                    .then(|| {
+                        Effect::of(&levels.contrasts(&c.name, baseline, direction), CONFIDENCE)
+                    })
+                    .flatten()
+            };
+            CandidateResult {
+                name: c.name.clone(),
+                rates: Vec::new(),
+                overall: of(None),
+                directions: experiment.directions.iter().map(|d| (*d, of(Some(*d)))).collect(),
+                verdict: Verdict::Baseline,
+            }
+        })
+        .collect();
+
+    let mut tested: Vec<&mut CandidateResult> =
+        results.iter_mut().filter(|r| r.overall.is_some()).collect();
+    let columns: Vec<_> =
+        tested.iter().map(|r| levels.contrasts(&r.name, baseline, None)).collect();
+    for (result, p) in tested.iter_mut().zip(stats::sign_flip_max_t(&columns, experiment.seed)) {
+        if let Some(effect) = &mut result.overall {
+            effect.p = p;
+        }
+    }
+
+    let mut per_direction: Vec<(&mut Effect, f64)> = Vec::new();
+    for result in &mut results {
+        for (direction, effect) in &mut result.directions {
+            let Some(effect) = effect else { continue };
+            let column = levels.contrasts(&result.name, baseline, Some(*direction));
+            if let Some(Some(p)) = stats::sign_flip_max_t(&[column], experiment.seed).first() {
+                per_direction.push((effect, *p));
+            }
+        }
+    }
+    let adjusted = stats::holm(&per_direction.iter().map(|(_, p)| *p).collect::<Vec<_>>());
+    for ((effect, _), p) in per_direction.into_iter().zip(adjusted) {
+        effect.p = Some(p);
+    }
+    results
+}
+
+fn rate(
+    experiment: &Experiment,
+    levels: &Levels<'_>,
+    options: &Options,
+    name: &str,
+    direction: Direction,
+) -> Rate {
+    let cells = || {
+        experiment
+            .cells
+            .iter()
+            .filter(move |c| c.candidate == name && c.measurement.direction == direction)
+    };
+    let usable = || cells().filter(|c| usable_rate(c).is_some());
+    let censored = options.line_rate.map_or(0, |line| {
+        usable()
+            .filter(|c| c.measurement.flows.iter().any(|f| f.goodput.0 >= CENSORED_FROM * line.0))
+            .count()
+    });
+    let series = levels.series(name, direction);
+    let back = |ln: f64| BitRate(ln.exp());
+    Rate {
+        direction,
+        cells: usable().count(),
+        refused: cells().count() - usable().count(),
+        censored,
+        median: stats::median(&series).map(back),
+        mean: stats::mean(&series).map(back),
+        interval: (series.len() >= MIN_BLOCKS)
+            .then(|| stats::t_interval(&series, CONFIDENCE))
+            .flatten()
+            .map(|i| (back(i.low()), back(i.high()))),
+    }
+}
+
+fn noise(experiment: &Experiment, levels: &Levels<'_>) -> Noise {
+    let pairs = levels.open_and_close();
+    // The difference of two equal cells has twice the variance of one.
+    let cv = stats::mean(&pairs.iter().map(|(a, b)| (a - b).powi(2) / 2.0).collect::<Vec<_>>())
+        .map(f64::sqrt);
+    let points: Vec<(f64, f64)> = levels
+        .blocks
+        .iter()
+        .filter_map(|&b| Some((f64::from(b), levels.overall(b, &experiment.baseline)?)))
+        .collect();
+    let drift = stats::slope(&points, CONFIDENCE).map(|s| Drift {
+        per_block: s.mean.exp_m1(),
+        low: s.low().exp_m1(),
+        high: s.high().exp_m1(),
+    });
+    Noise { cv, pairs: pairs.len(), drift }
+}
+
+fn refusals(experiment: &Experiment) -> Vec<RefusalCount> {
+    let mut counts: BTreeMap<RefusalCode, RefusalCount> = BTreeMap::new();
+    for cell in &experiment.cells {
+        let measurement = &cell.measurement;
+        let mut why: Vec<(RefusalCode, String)> =
+            measurement.refusals.iter().map(|r| (r.code, r.why.clone())).collect();
+        if why.is_empty() && usable_rate(cell).is_none() {
+            // The record claims to be valid, but there is no rate to take a logarithm of.
+            why.push((RefusalCode::NoTraffic, "the rate is not a positive number".to_owned()));
+        }
+        let mut counted = BTreeSet::new();
+        for (code, example) in why {
+            let count =
+                counts.entry(code).or_insert_with(|| RefusalCount { code, cells: 0, example });
+            count.cells += usize::from(counted.insert(code));
+        }
+    }
+    counts.into_values().collect()
+}
+
+fn exploratory(
+    experiment: &Experiment,
+    candidates: &[CandidateResult],
+    refused: bool,
+) -> Vec<String> {
+    let mut why = Vec::new();
+    if experiment.quick {
+        why.push("it was asked to be quick".to_owned());
+    }
+    let fewest = candidates.iter().filter_map(|c| Some(c.overall.as_ref()?.blocks)).min();
+    if let Some(blocks) = fewest.filter(|_| !refused) {
+        let smallest = stats::smallest_p(blocks);
+        if smallest > 1.0 - CONFIDENCE {
+            why.push(format!(
+                "with {blocks} blocks the smallest p that can come out is 1 in {:.0}, so no \
+                 difference from the baseline can be proven",
+                1.0 / smallest
+            ));
+        }
+    }
+    why
+}
+
+fn notes(experiment: &Experiment, candidates: &[CandidateResult]) -> Vec<String> {
+    let at_line: Vec<&str> = candidates
+        .iter()
+        .filter(|c| c.rates.iter().any(|r| r.censored > 0))
+        .map(|c| c.name.as_str())
+        .collect();
+    let mut notes = Vec::new();
+    if !at_line.is_empty() {
+        notes.push(format!(
+            "{} reached 98 % of what the line can carry: the line limits these figures, not the \
+             router, so ratios between them are lower bounds and equal rates do not mean equal \
+             settings. CPU cost per packet, which would still tell them apart, is not compared",
+            at_line.join(", ")
+        ));
+    }
+    let unmeasured: Vec<&str> = candidates
+        .iter()
+        .filter(|c| c.verdict == Verdict::NotMeasured)
+        .map(|c| c.name.as_str())
+        .collect();
+    if !unmeasured.is_empty() {
+        notes.push(format!(
+            "{} could not be compared with {}: fewer than {MIN_BLOCKS} usable blocks",
+            unmeasured.join(", "),
+            experiment.baseline
+        ));
+    }
+    notes
+}

@@ -1,0 +1,87 @@
+//! From cells to one response per candidate, direction and block.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::stats;
+use crate::model::measurement::{Cell, CellRole, Direction, Experiment};
+
+/// The responses of an experiment's valid cells.
+pub(super) struct Levels<'a> {
+    experiment: &'a Experiment,
+    responses: BTreeMap<(u32, &'a str, Direction), Vec<f64>>,
+    /// Blocks that were begun, ascending.
+    pub(super) blocks: Vec<u32>,
+}
+
+/// Rate of a cell in bit/s if it counts: not refused, and a positive number (a zero has no
+/// logarithm, and a load that moved nothing measured nothing).
+#[must_use]
+pub fn usable_rate(cell: &Cell) -> Option<f64> {
+    let rate = cell.measurement.rate().0;
+    (cell.measurement.is_valid() && rate.is_finite() && rate > 0.0).then_some(rate)
+}
+
+impl<'a> Levels<'a> {
+    pub(super) fn new(experiment: &'a Experiment) -> Self {
+        let mut responses: BTreeMap<_, Vec<f64>> = BTreeMap::new();
+        let mut blocks = BTreeSet::new();
+        for cell in &experiment.cells {
+            blocks.insert(cell.block);
+            if let Some(rate) = usable_rate(cell) {
+                responses
+                    .entry((cell.block, cell.candidate.as_str(), cell.measurement.direction))
+                    .or_default()
+                    .push(rate.ln());
+            }
+        }
+        Self { experiment, responses, blocks: blocks.into_iter().collect() }
+    }
+
+    /// Mean response of a candidate in a block. The baseline runs three times per block (open,
+    /// body, close), the others once; whatever of it is valid counts.
+    pub(super) fn at(&self, block: u32, name: &str, direction: Direction) -> Option<f64> {
+        stats::mean(self.responses.get(&(block, name, direction))?)
+    }
+
+    /// Mean over all directions; `None` if one is missing, as the rest would not be comparable
+    /// with a block that has them all.
+    pub(super) fn overall(&self, block: u32, name: &str) -> Option<f64> {
+        let each: Option<Vec<f64>> =
+            self.experiment.directions.iter().map(|d| self.at(block, name, *d)).collect();
+        stats::mean(&each?)
+    }
+
+    /// `a` against `b` within each block; in one direction, or over all.
+    pub(super) fn contrasts(
+        &self,
+        a: &str,
+        b: &str,
+        direction: Option<Direction>,
+    ) -> Vec<Option<f64>> {
+        let level = |block, name| match direction {
+            Some(direction) => self.at(block, name, direction),
+            None => self.overall(block, name),
+        };
+        self.blocks.iter().map(|&block| Some(level(block, a)? - level(block, b)?)).collect()
+    }
+
+    /// Responses of a candidate in one direction, one per block that has one.
+    pub(super) fn series(&self, name: &str, direction: Direction) -> Vec<f64> {
+        self.blocks.iter().filter_map(|&block| self.at(block, name, direction)).collect()
+    }
+
+    /// Responses of the baseline that opened and closed each block, where both are valid.
+    pub(super) fn open_and_close(&self) -> Vec<(f64, f64)> {
+        let mut ends: BTreeMap<(u32, Direction), [Option<f64>; 2]> = BTreeMap::new();
+        for cell in &self.experiment.cells {
+            let Some(rate) = usable_rate(cell) else { continue };
+            let [open, close] = ends.entry((cell.block, cell.measurement.direction)).or_default();
+            match cell.role {
+                CellRole::Open => *open = Some(rate.ln()),
+                CellRole::Close => *close = Some(rate.ln()),
+                CellRole::Body => {}
+            }
+        }
+        ends.into_values().filter_map(|[open, close]| Some((open?, close?))).collect()
+    }
+}

@@ -1,0 +1,29 @@
+//! Offload features of a device, as `ethtool -k` names them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// State of one offload feature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FeatureState {
+    /// Whether it is in force.
+    pub active: bool,
+    /// Whether the driver lets it be changed.
+    pub changeable: bool,
+}
+
+/// All features of a device by the kernel's names (`tx-tcp-segmentation`, `rx-gro`, ...;
+/// net/ethtool/common.c `netdev_features_strings`).
+pub type Features = BTreeMap<String, FeatureState>;
+
+/// A queueing discipline at the root of a device or of one of its transmit queues.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Qdisc {
+    /// Device name.
+    pub device: String,
+    /// Kind, e.g. `fq_codel`, `noqueue`, `mq`.
+    pub kind: String,
+    /// The transmit queue it stands under when the root is `mq`; `None` for the root itself.
+    pub queue: Option<u32>,
+}

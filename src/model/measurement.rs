@@ -1,0 +1,323 @@
+//! What was measured, how, and why it may have to be refused.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::plan::Candidate;
+use super::snapshot::Machine;
+use super::units::{BitRate, CpuId};
+
+/// Which way the payload flows, seen from the LAN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// WAN to LAN.
+    Down,
+    /// LAN to WAN.
+    Up,
+    /// Both at once.
+    Both,
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Down => "down",
+            Self::Up => "up",
+            Self::Both => "both",
+        })
+    }
+}
+
+/// What kind of evidence a figure is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EvidenceClass {
+    /// Namespaces and veth on one machine: CPU and kernel forwarding cost, no NIC.
+    Lab,
+    /// Virtual NICs with real interrupts.
+    Vm,
+    /// Real NICs, generators on other machines.
+    Wire,
+}
+
+impl EvidenceClass {
+    /// What a figure of this class does and does not say.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Lab => {
+                "lab: network namespaces and veth on one machine. It shows what forwarding costs \
+                 this CPU and kernel, not what a network card can do"
+            }
+            Self::Vm => "vm: virtual network cards with real interrupts inside a virtual machine",
+            Self::Wire => "wire: real network cards, load generated on other machines",
+        }
+    }
+}
+
+impl fmt::Display for EvidenceClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Lab => "lab",
+            Self::Vm => "vm",
+            Self::Wire => "wire",
+        })
+    }
+}
+
+/// What is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// Bulk TCP streams; the figure is goodput at the receiver.
+    Tcp,
+    /// Numbered UDP datagrams; the figure is what the receiver reports.
+    Udp,
+}
+
+/// Why a figure can't be trusted. The name is stable and machine-readable; the text says what
+/// happened in this case.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// Which rule.
+    pub code: RefusalCode,
+    /// What happened, with the values.
+    pub why: String,
+}
+
+/// The rules by which a measurement is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RefusalCode {
+    /// The receiver did not report what arrived.
+    NoAcknowledgement,
+    /// Less than 98 % of the asked rate was sent.
+    UnderSent,
+    /// The load generator was the bottleneck (over 90 % of a CPU of its own).
+    GeneratorBound,
+    /// Temperature or frequency was throttled during the run.
+    Throttled,
+    /// A link went down or came up during the run.
+    LinkChanged,
+    /// Device counters disagree with what the load reports by more than 1 %.
+    CountersDisagree,
+    /// Packets were larger than the MTU allows: segmentation offload was at work.
+    NotMtuSized,
+    /// A setting was not what the cell asked for when read back.
+    SettingsDiffer,
+    /// One direction starved while both ran.
+    DirectionStarved,
+    /// Nothing arrived at all.
+    NoTraffic,
+    /// The run was cut short.
+    Interrupted,
+}
+
+/// One CPU over the measured window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CpuUse {
+    /// Which CPU.
+    pub cpu: CpuId,
+    /// Share of time in user space, 0 to 1.
+    pub user: f64,
+    /// Share in the kernel on behalf of a process.
+    pub system: f64,
+    /// Share in hard interrupts.
+    pub irq: f64,
+    /// Share in soft interrupts (packet forwarding).
+    pub softirq: f64,
+    /// Share idle (waiting for I/O included).
+    pub idle: f64,
+    /// Packets taken through this CPU's softnet queue (`softnet_stat` column 1).
+    pub packets: u64,
+    /// Packets dropped from its backlog (column 2).
+    pub dropped: u64,
+    /// Times the budget ran out (column 3).
+    pub squeezed: u64,
+}
+
+/// One device of the router over the whole run, omitted seconds included.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceUse {
+    /// Device name.
+    pub device: String,
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Bytes received, link-layer header included.
+    pub rx_bytes: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+    /// Bytes sent, link-layer header included.
+    pub tx_bytes: u64,
+    /// Packets dropped, both ways.
+    pub dropped: u64,
+}
+
+/// Receiver-side result of one direction.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Flow {
+    /// Which way; never [`Direction::Both`].
+    pub direction: Direction,
+    /// Payload that reached the receiving program, per second of the measured window.
+    pub goodput: BitRate,
+    /// Payload bytes that reached the receiver over the whole run, omitted seconds included.
+    pub bytes: u64,
+    /// TCP segments sent again; `None` where it is not known.
+    pub retransmits: Option<u64>,
+    /// Datagrams lost on the way by the receiver's count; `None` for TCP.
+    pub lost: Option<u64>,
+    /// Datagrams that arrived; `None` for TCP.
+    pub received: Option<u64>,
+    /// CPU seconds that the generator's threads used per second, user and kernel.
+    pub generator_cpu: f64,
+}
+
+/// One run of a load through the router.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// Which way the payload flowed.
+    pub direction: Direction,
+    /// Result per direction (one, or two with [`Direction::Both`]).
+    pub flows: Vec<Flow>,
+    /// Length of the measured window, seconds.
+    pub seconds: f64,
+    /// Mean size of the packets that the router received from the loaded side, bytes with
+    /// link-layer header.
+    pub packet_bytes: f64,
+    /// Per CPU over the measured window.
+    pub cpus: Vec<CpuUse>,
+    /// The router's devices over the whole run.
+    pub devices: Vec<DeviceUse>,
+    /// Why it can't be trusted; empty when it can.
+    pub refusals: Vec<Refusal>,
+    /// What a reader must know to judge it.
+    pub notes: Vec<String>,
+}
+
+impl Measurement {
+    /// Whether the figure stands.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.refusals.is_empty()
+    }
+
+    /// Sum of the receivers' goodput over the directions.
+    #[must_use]
+    pub fn rate(&self) -> BitRate {
+        BitRate(self.flows.iter().map(|f| f.goodput.0).sum())
+    }
+}
+
+/// What was built and sent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Scenario {
+    /// `nat`.
+    pub name: String,
+    /// Extra never-matching filter rules on the forward path.
+    pub rules: u32,
+    /// Parallel streams.
+    pub streams: u32,
+    /// Largest IP packet, bytes.
+    pub mtu: u32,
+    /// What is sent.
+    pub protocol: Protocol,
+    /// Measured seconds per run.
+    pub seconds: f64,
+    /// Seconds left out at the start of each run.
+    pub omit: f64,
+}
+
+/// Where in a block a cell stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CellRole {
+    /// The baseline that opens the block.
+    Open,
+    /// A candidate in its random place.
+    Body,
+    /// The baseline that closes the block.
+    Close,
+}
+
+/// One candidate measured in one direction in one block.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Block number from 0.
+    pub block: u32,
+    /// Place within the block from 0.
+    pub position: u32,
+    /// What the place is for.
+    pub role: CellRole,
+    /// Candidate name.
+    pub candidate: String,
+    /// How it went.
+    pub measurement: Measurement,
+}
+
+/// Why an experiment ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ended {
+    /// All blocks were run.
+    Complete,
+    /// The intervals were narrow enough.
+    Precise,
+    /// The time allowed was used up.
+    Budget,
+    /// The user stopped it.
+    Interrupted,
+}
+
+/// How a setting stood before, during nothing but the run, and after.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettingState {
+    /// Which setting, for a person.
+    pub name: String,
+    /// Where it lives.
+    pub path: String,
+    /// Exact text before the run.
+    pub before: String,
+    /// Exact text after the run.
+    pub after: String,
+}
+
+/// Everything that an experiment recorded. The analysis is a function of this alone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Experiment {
+    /// The program's version.
+    pub program: String,
+    /// The command line that made it.
+    pub command: Vec<String>,
+    /// When it began, RFC 3339 in UTC.
+    pub started: String,
+    /// Seed of the random order.
+    pub seed: u64,
+    /// What kind of evidence it is.
+    pub class: EvidenceClass,
+    /// Where it ran.
+    pub machine: Machine,
+    /// CPUs of the machine, for the reader.
+    pub cpus: Vec<CpuId>,
+    /// What was built and sent.
+    pub scenario: Scenario,
+    /// Whether it was asked to be quick: exploratory, not a proof.
+    pub quick: bool,
+    /// Name of the candidate that the others are compared with.
+    pub baseline: String,
+    /// What was compared.
+    pub candidates: Vec<Candidate>,
+    /// Directions that were measured in each cell.
+    pub directions: Vec<Direction>,
+    /// Blocks that were asked for.
+    pub blocks: u32,
+    /// All cells in the order they ran.
+    pub cells: Vec<Cell>,
+    /// Why it ended.
+    pub ended: Ended,
+    /// The router's settings before and after, to show that all was put back.
+    pub settings: Vec<SettingState>,
+    /// What a reader must know to judge it.
+    pub notes: Vec<String>,
+}

@@ -1,0 +1,16 @@
+//! Data only: what a router is, what can be set on it, and what was measured.
+//!
+//! Nothing here reads, writes or decides; nothing here imports from the rest of the program.
+
+pub mod capacity;
+pub mod cpuset;
+pub mod feature;
+pub mod identity;
+pub mod knob;
+pub mod measurement;
+pub mod nic;
+pub mod path;
+pub mod plan;
+pub mod snapshot;
+pub mod stack;
+pub mod units;

@@ -1,0 +1,120 @@
+//! What a forwarded packet meets in the kernel, and who else sets what we set.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::cpuset::CpuSet;
+use super::units::CpuId;
+
+/// The forwarding path of the whole machine. `None` is "not known here", never "off".
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ForwardPath {
+    /// net.ipv4.ip_forward.
+    pub ipv4: Option<bool>,
+    /// net.ipv6.conf.all.forwarding.
+    pub ipv6: Option<bool>,
+    /// nf_tables: base chains, rules and flowtables.
+    pub nftables: Option<Nftables>,
+    /// Tables of the old iptables that are loaded (`/proc/net/ip_tables_names`).
+    pub iptables: Vec<String>,
+    /// The same for IPv6.
+    pub ip6tables: Vec<String>,
+    /// Connections tracked now.
+    pub conntrack_count: Option<u64>,
+    /// Most connections that can be tracked.
+    pub conntrack_max: Option<u64>,
+    /// Whether bridged IPv4 packets go through iptables; `None` without br_netfilter.
+    pub bridge_nf: Option<bool>,
+    /// Network settings of the whole machine by sysctl name (`net.core.netdev_budget`).
+    pub sysctls: BTreeMap<String, u64>,
+    /// Receive path counters per CPU since boot.
+    pub softnet: Vec<SoftnetCpu>,
+    /// OpenWrt's flow_offloading / flow_offloading_hw / packet_steering options as written.
+    pub openwrt: BTreeMap<String, String>,
+}
+
+/// Receive path counters of a CPU since boot (32 bits in the kernel; they wrap).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SoftnetCpu {
+    /// Which CPU.
+    pub cpu: CpuId,
+    /// Packets taken in.
+    pub packets: u32,
+    /// Packets dropped for a full backlog.
+    pub dropped: u32,
+    /// Polls that ended with work left.
+    pub squeezed: u32,
+    /// Times other CPUs handed packets over (RPS).
+    pub received_rps: u32,
+}
+
+/// What the nf_tables rule set holds, counted.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Nftables {
+    /// Rules in all chains.
+    pub rules: u32,
+    /// Rules in chains hooked to forward or prerouting/postrouting, and in chains of their tables
+    /// that are no base chains (they may be jumped to).
+    pub forward_rules: u32,
+    /// Whether some rule masquerades or rewrites the source.
+    pub nat: bool,
+    /// Devices that masquerade rules name as outgoing.
+    pub masquerade_devices: Vec<String>,
+    /// Flowtables.
+    pub flowtables: Vec<Flowtable>,
+}
+
+/// An nf_tables flowtable.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Flowtable {
+    /// Its name, with the table's.
+    pub name: String,
+    /// Its devices.
+    pub devices: Vec<String>,
+    /// Whether it asks for hardware offload.
+    pub hardware: bool,
+}
+
+/// A program or script that sets what we set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Service {
+    /// Its name.
+    pub name: String,
+    /// What it does to our settings.
+    pub effect: String,
+    /// How it was found.
+    pub evidence: String,
+}
+
+/// What the kernel does with CPUs and time.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KernelFacts {
+    /// `uname -v`.
+    pub version: Option<String>,
+    /// `none`, `voluntary`, `full`, `lazy` or `rt`: the one in force.
+    pub preemption: Option<String>,
+    /// How the preemption model was learnt.
+    pub preemption_source: Option<String>,
+    /// Whether it can be chosen at boot (PREEMPT_DYNAMIC).
+    pub preempt_dynamic: Option<bool>,
+    /// Ticks per second.
+    pub hz: Option<u32>,
+    /// Options that cost every packet and are on.
+    pub costly: Vec<String>,
+    /// Whether the configuration could be read, and from where.
+    pub config: Option<String>,
+    /// The implementation in force per algorithm: the driver of highest priority in /proc/crypto.
+    pub crypto: BTreeMap<String, String>,
+    /// Loaded modules that are crypto implementations. WireGuard uses the kernel's library, whose
+    /// fast versions are such modules; built-in ones can't be seen.
+    pub crypto_modules: Vec<String>,
+    /// CPUs that `rcu_nocbs=` takes RCU callbacks off.
+    pub rcu_nocbs: Option<CpuSet>,
+    /// Kernel command line parameters that matter here, as given.
+    pub parameters: Vec<String>,
+}

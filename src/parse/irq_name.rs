@@ -1,0 +1,196 @@
+//! What an interrupt's action name says about its device, queue and role.
+//!
+//! Drivers name their lines as they like; the forms here were gathered from drivers/net and from
+//! captured machines. `eth1` must never match `eth10`.
+
+use crate::model::snapshot::IrqRole;
+
+/// Reads `action` as belonging to a device that drivers may call by any of `names` (its interface
+/// name, its bus address, its virtio name). `None` when the action is not of this device.
+#[must_use]
+pub fn of_device(action: &str, names: &[&str]) -> Option<(u32, IrqRole)> {
+    names.iter().filter(|n| !n.is_empty()).find_map(|name| of_name(action, name))
+}
+
+/// Reads the queue and role of an action that is known to be of the device asked about (its line
+/// is in the device's `msi_irqs`), whatever name it carries.
+#[must_use]
+pub fn queue_and_role(action: &str) -> Option<(u32, IrqRole)> {
+    if is_control(action) {
+        return Some((0, IrqRole::Control));
+    }
+    // mlx5_comp3@pci:0000:03:00.0, mlx4-6@0000:03:00.0, mana_q1@pci:...
+    if let Some((name, _)) = action.split_once('@') {
+        return trailing_number(name).map(|queue| (queue, IrqRole::Combined));
+    }
+    suffix(action)
+}
+
+/// Reads the names of lines that a whole switch shares and that name no device: Qualcomm's EDMA
+/// (`edma_rxdesc_20`, `edma_txcmpl_8`, `edma_eth_rx0`) and Lantiq's xRX200 (`xrx200_net_rx`).
+#[must_use]
+pub fn of_switch(action: &str) -> Option<(u32, IrqRole)> {
+    let rest = ["edma_eth_", "edma_", "xrx200_net_"].iter().find_map(|p| action.strip_prefix(p))?;
+    let words = rest.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_');
+    let queue = trailing_number(rest).unwrap_or(0);
+    match words {
+        "rxdesc" | "rx" => Some((queue, IrqRole::Rx)),
+        "txcmpl" | "tx" => Some((queue, IrqRole::Tx)),
+        // rxfill gives buffers back, misc counts errors.
+        "rxfill" | "misc" => Some((queue, IrqRole::Control)),
+        _ => None,
+    }
+}
+
+fn of_name(action: &str, name: &str) -> Option<(u32, IrqRole)> {
+    // `i40e-eth0-TxRx-0`: the driver may come before the device.
+    let at = action.match_indices(name).find_map(|(at, _)| {
+        let before = action.get(..at)?.chars().next_back();
+        let after = action.get(at + name.len()..)?.chars().next();
+        let starts = before.is_none_or(|c| matches!(c, '-' | ':' | '@' | '/' | ' '));
+        let ends = after.is_none_or(|c| matches!(c, '-' | ':' | '.' | '/' | ' ' | '_'));
+        (starts && ends).then_some(at)
+    })?;
+    let rest = action.get(at + name.len()..)?;
+    if rest.is_empty() {
+        // mlx5_comp3@pci:0000:03:00.0 carries its queue before the address.
+        return match action.split_once('@') {
+            Some(_) => queue_and_role(action),
+            None => Some((0, IrqRole::Combined)),
+        };
+    }
+    if is_control(rest) {
+        return Some((0, IrqRole::Control));
+    }
+    suffix(rest)
+}
+
+/// Words in names of lines that carry no packets.
+fn is_control(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    ["async", "fdir", "hwc", "-config", "-misc", "-event", "-link", "-mgmnt", "-sp-", "aenq"]
+        .iter()
+        .any(|word| text.contains(word))
+}
+
+/// Reads `-TxRx-0`, `-Tx-Rx-3`, `-rx-0`, `-tx0`, `-input.0`, `-output.1`, `-fp-2`, `-rxtx-1`,
+/// `:txq0`, `_g0_rx`, `-q1-rx`, `-0`.
+fn suffix(text: &str) -> Option<(u32, IrqRole)> {
+    let lower = text.to_ascii_lowercase();
+    // xen-netfront has the queue in the middle: `eth0-q1-rx`.
+    let inner = || {
+        let (_, rest) = lower.split_once("-q")?;
+        rest.split_once('-')?.0.parse().ok()
+    };
+    let queue = trailing_number(&lower).or_else(inner);
+    let words: String = lower.chars().filter(char::is_ascii_alphabetic).collect();
+    let has = |w: &str| words.contains(w);
+    if has("txrx") || has("rxtx") || has("fp") || has("comp") {
+        return Some((queue?, IrqRole::Combined));
+    }
+    if words.ends_with("rx") || words.ends_with("rxq") || has("input") {
+        return Some((queue.unwrap_or(0), IrqRole::Rx));
+    }
+    if words.ends_with("tx") || words.ends_with("txq") || has("output") {
+        return Some((queue.unwrap_or(0), IrqRole::Tx));
+    }
+    // `eth1-0`: bare vector numbers. Realtek's r8125/r8126 use 0-15 for receive, 16 and 18 for
+    // transmit queues 0 and 1, and others for link events.
+    let bare = lower.strip_prefix('-')?.parse::<u32>().ok()?;
+    match bare {
+        0..=15 => Some((bare, IrqRole::Combined)),
+        16 | 18 => Some(((bare - 16) / 2, IrqRole::Tx)),
+        _ => Some((0, IrqRole::Control)),
+    }
+}
+
+fn trailing_number(text: &str) -> Option<u32> {
+    let digits = text.len() - text.bytes().rev().take_while(u8::is_ascii_digit).count();
+    text.get(digits..)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use IrqRole::{Combined, Control, Rx, Tx};
+
+    #[test]
+    fn the_forms_that_drivers_use() {
+        type Case = (&'static str, &'static [&'static str], Option<(u32, IrqRole)>);
+        let cases: &[Case] = &[
+            ("eth0", &["eth0"], Some((0, Combined))),
+            ("end0", &["end0"], Some((0, Combined))),
+            ("eth0-TxRx-0", &["eth0"], Some((0, Combined))),
+            ("eth0-rx-0", &["eth0"], Some((0, Rx))),
+            ("eth4-tx-0", &["eth4"], Some((0, Tx))),
+            ("eth6-rxtx-3", &["eth6"], Some((3, Combined))),
+            ("eth1-0", &["eth1"], Some((0, Combined))),
+            ("eth1-16", &["eth1"], Some((0, Tx))),
+            ("eth1-18", &["eth1"], Some((1, Tx))),
+            ("eth1-21", &["eth1"], Some((0, Control))),
+            ("i40e-eth0-TxRx-7", &["eth0"], Some((7, Combined))),
+            ("ens5-Tx-Rx-2", &["ens5"], Some((2, Combined))),
+            ("eth0-fp-1", &["eth0"], Some((1, Combined))),
+            ("mlx5_comp3@pci:0000:03:00.0", &["eth0", "0000:03:00.0"], Some((3, Combined))),
+            ("mlx4-6@0000:03:00.0", &["0000:03:00.0"], Some((6, Combined))),
+            ("mlx5_async0@pci:0000:03:00.0", &["0000:03:00.0"], Some((0, Control))),
+            ("virtio0-input.0", &["eth0", "virtio0"], Some((0, Rx))),
+            ("virtio0-output.1", &["virtio0"], Some((1, Tx))),
+            ("virtio0-config", &["virtio0"], Some((0, Control))),
+            ("eth0_g0_rx", &["eth0"], Some((0, Rx))),
+            ("eth0-q1-rx", &["eth0"], Some((1, Rx))),
+            ("eth0-q3-tx", &["eth0"], Some((3, Tx))),
+            ("eth0:rx-2", &["eth0"], Some((2, Rx))),
+            ("15100000.ethernet", &["eth0", "15100000.ethernet"], Some((0, Combined))),
+            ("c080000.ethernet:txq0", &["c080000.ethernet"], Some((0, Tx))),
+            ("8000000.ethernet-tx0", &["8000000.ethernet"], Some((0, Tx))),
+            ("i40e-0000:03:00.0:fdir-TxRx-0", &["0000:03:00.0"], Some((0, Control))),
+            // Not of this device.
+            ("eth10", &["eth1"], None),
+            ("eth10-rx-0", &["eth1"], None),
+            ("virtio10-input.0", &["virtio1"], None),
+            ("veth0-rx-0", &["eth0"], None),
+            ("dw-mci", &["eth0"], None),
+        ];
+        for (action, names, expected) in cases {
+            assert_eq!(of_device(action, names), *expected, "{action} of {names:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_known_to_be_of_the_device_needs_no_name() {
+        assert_eq!(queue_and_role("mlx5_comp11@pci:0000:03:00.0"), Some((11, Combined)));
+        assert_eq!(queue_and_role("oldname-TxRx-2"), Some((2, Combined)));
+        assert_eq!(queue_and_role("mana_q1@pci:7870:00:00.0"), Some((1, Combined)));
+        assert_eq!(queue_and_role("nothing known"), None);
+    }
+
+    #[test]
+    fn lines_of_a_whole_switch_name_no_device() {
+        let cases = [
+            ("edma_rxdesc_20", Some((20, Rx))),
+            ("edma_rxdesc", Some((0, Rx))),
+            ("edma_txcmpl_8", Some((8, Tx))),
+            ("edma_rxfill_4", Some((4, Control))),
+            ("edma_misc", Some((0, Control))),
+            ("edma_eth_rx3", Some((3, Rx))),
+            ("edma_eth_tx12", Some((12, Tx))),
+            ("xrx200_net_rx", Some((0, Rx))),
+            ("xrx200_net_tx", Some((0, Tx))),
+            ("edma", None),
+            ("sdma_rx", None),
+        ];
+        for (action, expected) in cases {
+            assert_eq!(of_switch(action), expected, "{action}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_is_survived(action: String, name: String) {
+            let _known = (of_device(&action, &[&name]), queue_and_role(&action), of_switch(&action));
+        }
+    }
+}

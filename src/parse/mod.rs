@@ -1,0 +1,20 @@
+//! Bytes of kernel files to values. Pure: nothing here opens anything, nothing here panics, and
+//! what is not understood is skipped and counted.
+
+pub mod cmdline;
+pub mod config;
+pub mod cpuinfo;
+pub mod cpumask;
+pub mod crypto;
+pub mod interrupts;
+pub mod irq_name;
+pub mod keyvalue;
+pub mod modules;
+pub mod net_counters;
+pub mod pppoe;
+pub mod preempt;
+pub mod route;
+pub mod softnet;
+pub mod stat;
+pub mod uci;
+pub mod vlan;

@@ -1,0 +1,133 @@
+//! `/proc/net/route` (net/ipv4/fib_trie.c `fib_route_seq_show`): IPv4 routes of the main table.
+
+/// A default route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DefaultRoute {
+    /// The device it leaves by.
+    pub device: String,
+    /// Lower is preferred.
+    pub metric: u32,
+}
+
+/// The default routes, preferred first. Columns: device, destination, gateway, flags, reference
+/// count, use, metric, mask; addresses in hexadecimal.
+#[must_use]
+pub fn defaults(bytes: &[u8]) -> Vec<DefaultRoute> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut found: Vec<DefaultRoute> = text.lines().skip(1).filter_map(default).collect();
+    found.sort_by_key(|route| route.metric);
+    found
+}
+
+/// RTF_UP; RTF_REJECT marks a route that leads nowhere (linux/route.h).
+const UP: u32 = 0x1;
+const REJECT: u32 = 0x200;
+
+fn default(line: &str) -> Option<DefaultRoute> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let flags = u32::from_str_radix(words.get(3)?, 16).ok()?;
+    let everywhere = *words.get(1)? == "00000000" && *words.get(7)? == "00000000";
+    (everywhere && flags & UP != 0 && flags & REJECT == 0).then(|| DefaultRoute {
+        device: words.first().copied().unwrap_or_default().to_owned(),
+        metric: words.get(6).and_then(|m| m.parse().ok()).unwrap_or(u32::MAX),
+    })
+}
+
+/// `/proc/net/ipv6_route` (net/ipv6/route.c `rt6_info_route`): devices of default routes. Columns:
+/// destination, its prefix length, source, its length, next hop, metric, references, use, flags,
+/// device.
+#[must_use]
+pub fn defaults_v6(bytes: &[u8]) -> Vec<DefaultRoute> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut found: Vec<DefaultRoute> = text
+        .lines()
+        .filter_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let flags = u32::from_str_radix(words.get(8)?, 16).ok()?;
+            let everywhere = *words.get(1)? == "00" && words.first()?.bytes().all(|b| b == b'0');
+            let device = (*words.get(9)?).to_owned();
+            (everywhere && flags & UP != 0 && flags & REJECT == 0 && device != "lo").then(|| {
+                let metric = words.get(5).and_then(|m| u32::from_str_radix(m, 16).ok());
+                DefaultRoute { device, metric: metric.unwrap_or(u32::MAX) }
+            })
+        })
+        .collect();
+    found.sort_by_key(|route| route.metric);
+    found
+}
+
+/// Devices of `/proc/net/route` that have a network of their own: a route without a gateway,
+/// which comes with an address. Each once.
+#[must_use]
+pub fn devices(bytes: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut found: Vec<String> = Vec::new();
+    for line in text.lines().skip(1) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let [device, _, "00000000", _, ..] = words.as_slice()
+            && *device != "*"
+            && !found.iter().any(|d| d == device)
+        {
+            found.push((*device).to_owned());
+        }
+    }
+    found
+}
+
+/// `/proc/net/if_inet6` (net/ipv6/addrconf.c `if6_seq_show`): the device of each address that is
+/// neither link-local nor loopback. Columns: address, index, prefix length, scope, flags, device.
+#[must_use]
+pub fn devices_v6(bytes: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes);
+    text.lines()
+        .filter_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let [_, _, _, scope, _, device] = words.as_slice() else { return None };
+            // IPV6_ADDR_LOOPBACK, IPV6_ADDR_LINKLOCAL (net/ipv6.h)
+            let scope = u8::from_str_radix(scope, 16).ok()?;
+            (scope & 0x30 == 0).then(|| (*device).to_owned())
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn default_routes_by_metric_without_rejects() {
+        let text = b"Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
+            wwan0\t00000000\t010A0A0A\t0003\t0\t0\t700\t00000000\t0\t0\t0\n\
+            pppoe-wan\t00000000\t00000000\t0001\t0\t0\t0\t00000000\t0\t0\t0\n\
+            br-lan\t0001A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n\
+            *\t00000000\t00000000\t0200\t0\t0\t9\t00000000\t0\t0\t0\n\
+            cut\t00000000\n";
+        let found: Vec<_> = defaults(text).into_iter().map(|r| r.device).collect();
+        assert_eq!(found, ["pppoe-wan", "wwan0"]);
+        assert_eq!(devices(text), ["pppoe-wan", "br-lan"]);
+        let zero = "0".repeat(32);
+        let text = format!(
+            "{zero} 00 {zero} 00 fe800000000000000000000000000001 00000400 00000001 00000000 00000003     eth0\n\
+             {zero} 00 {zero} 00 {zero} ffffffff 00000001 00000000 00200200       lo\n"
+        );
+        let found: Vec<_> = defaults_v6(text.as_bytes()).into_iter().map(|r| r.device).collect();
+        assert_eq!(found, ["eth0"]);
+    }
+
+    #[test]
+    fn global_addresses_name_their_devices() {
+        let text = b"fd000000000000000000000000000064 05 40 00 80     eth0\n\
+            fe8000000000000000fc00fffe000001 05 40 20 80     eth0\n\
+            00000000000000000000000000000001 01 80 10 80       lo\n";
+        assert_eq!(devices_v6(text), ["eth0"]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes: Vec<u8>) {
+            let _routes = (defaults(&bytes), defaults_v6(&bytes), devices(&bytes), devices_v6(&bytes));
+        }
+    }
+}

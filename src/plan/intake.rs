@@ -1,0 +1,98 @@
+//! Where packets enter the router, and on which CPU each queue's packets arrive.
+
+use crate::model::cpuset::CpuSet;
+use crate::model::snapshot::{Irq, Movable, NetDev, RxQueue, Snapshot};
+use crate::model::units::CpuId;
+
+/// A receive queue of a device on which packets enter.
+#[derive(Debug, Clone)]
+pub struct Source<'a> {
+    /// The device.
+    pub device: &'a NetDev,
+    /// The queue.
+    pub queue: &'a RxQueue,
+    /// The line on which its packets arrive; `None` without interrupts (veth) or where it is not
+    /// known.
+    pub irq: Option<&'a Irq>,
+}
+
+impl Source<'_> {
+    /// The CPU on which its packets arrive today.
+    #[must_use]
+    pub fn arrives_on(&self) -> Option<CpuId> {
+        self.irq?.lands_on()?.first()
+    }
+}
+
+/// The places where packets enter.
+#[derive(Debug, Clone)]
+pub struct Intake<'a> {
+    /// Devices, by name.
+    pub devices: Vec<&'a NetDev>,
+    /// Receive queues that can be steered, by device and queue.
+    pub sources: Vec<Source<'a>>,
+    /// Packet-carrying lines of those devices, by number.
+    pub lines: Vec<&'a Irq>,
+    /// CPUs that work may be placed on.
+    pub usable: CpuSet,
+}
+
+impl<'a> Intake<'a> {
+    /// Finds the intake: NICs that are up (the whole machine's, bridge and bond ports included),
+    /// else, in a lab, its veth ends. Wi-Fi, DSA user ports and stacked devices are left out: the
+    /// packets were steered before they get there.
+    #[must_use]
+    pub fn of(snapshot: &'a Snapshot) -> Self {
+        let up = |d: &&NetDev| d.operstate != "down" && !d.rx_queues.is_empty();
+        let apart = |d: &&NetDev| matches!(d.kind.as_deref(), Some("wlan" | "dsa" | "wwan"));
+        let mut devices: Vec<&NetDev> = snapshot
+            .netdevs
+            .iter()
+            .filter(|d| d.is_hardware() && d.lower.is_empty())
+            .filter(up)
+            .filter(|d| !apart(d))
+            .collect();
+        if devices.is_empty() {
+            devices = snapshot.netdevs.iter().filter(|d| d.is_veth()).filter(up).collect();
+        }
+        devices.sort_by(|a, b| a.name.cmp(&b.name));
+        let lines: Vec<&Irq> = snapshot
+            .irqs
+            .iter()
+            .filter(|irq| irq.id.role.carries_packets())
+            .filter(|irq| devices.iter().any(|d| d.name == irq.id.device))
+            .collect();
+        let sources = devices
+            .iter()
+            .flat_map(|device| device.rx_queues.iter().map(move |queue| (*device, queue)))
+            .filter(|(_, queue)| queue.rps.is_some())
+            .map(|(device, queue)| Source { device, queue, irq: line_of(&lines, device, queue) })
+            .collect();
+        Self { devices, sources, lines, usable: snapshot.usable_cpus() }
+    }
+
+    /// Lines that may be moved.
+    pub fn movable(&self) -> impl Iterator<Item = &'a Irq> + '_ {
+        self.lines.iter().copied().filter(|irq| irq.movable == Movable::Presumed)
+    }
+
+    /// The CPU that takes the packets today, or that stands in for it where there is no interrupt:
+    /// the one on which most receive lines land, else the lowest usable CPU.
+    #[must_use]
+    pub fn lone_cpu(&self) -> Option<CpuId> {
+        let mut counts = std::collections::BTreeMap::<CpuId, usize>::new();
+        for cpu in self.sources.iter().filter_map(Source::arrives_on) {
+            *counts.entry(cpu).or_default() += 1;
+        }
+        let most = counts.iter().max_by_key(|(cpu, n)| (**n, std::cmp::Reverse(**cpu)));
+        most.map(|(cpu, _)| *cpu).filter(|c| self.usable.contains(*c)).or(self.usable.first())
+    }
+}
+
+/// The line of a queue: its own, else the device's only receiving line.
+fn line_of<'a>(lines: &[&'a Irq], device: &NetDev, queue: &RxQueue) -> Option<&'a Irq> {
+    let mut receiving =
+        lines.iter().copied().filter(|i| i.id.device == device.name && i.id.role.receives());
+    let own = receiving.clone().find(|i| i.id.queue == queue.index);
+    own.or_else(|| receiving.next().filter(|_| receiving.next().is_none()))
+}
