@@ -1,0 +1,123 @@
+//! Running other programs, bounded in time.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::{HostError, HostResult, MAX_READ, clock};
+use crate::sys::netns::NetnsThread;
+use crate::sys::process::die_with_parent;
+
+/// How often a running program is looked at.
+const SLICE: Duration = Duration::from_millis(10);
+
+/// A program at work. Dropping it ends it.
+pub struct Running {
+    program: String,
+    child: Child,
+    output: Option<JoinHandle<std::io::Result<Vec<u8>>>>,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// Its exit code; `None` when a signal or its time limit ended it.
+    pub code: Option<i32>,
+    /// What it wrote to standard output and standard error, together.
+    pub output: Vec<u8>,
+}
+
+/// Starts `program` (looked up in PATH) inside a network namespace. It ends with this process, and
+/// its input is empty.
+///
+/// # Errors
+/// ENOENT when there is no such program; what fork or exec answered otherwise.
+#[expect(clippy::disallowed_methods, reason = "the door to other programs")]
+pub fn start(netns: &NetnsThread, program: &str, arguments: &[String]) -> HostResult<Running> {
+    let fail = |e: &std::io::Error| HostError::from_io("run", Path::new(program), e);
+    let pipe = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC);
+    let (reader, writer) = pipe.map_err(|e| fail(&e.into()))?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null());
+    command.stderr(writer.try_clone().map_err(|e| fail(&e))?).stdout(writer);
+    die_with_parent(&mut command);
+    // Children inherit the namespaces of the thread that makes them.
+    let spawned = netns
+        .run(move || {
+            let spawned = command.spawn();
+            // Our copies of the pipe's end close with `command`.
+            drop(command);
+            spawned
+        })
+        .map_err(|_gone| HostError::new("run", Path::new(program), rustix::io::Errno::SRCH))?;
+    let child = spawned.map_err(|e| fail(&e))?;
+    let output = std::thread::Builder::new().name("output".into()).spawn(move || {
+        let mut bytes = Vec::new();
+        std::fs::File::from(reader).take(MAX_READ).read_to_end(&mut bytes).map(|_| bytes)
+    });
+    let mut running = Running { program: program.into(), child, output: None };
+    // On failure `running` is dropped, which ends the child.
+    running.output = Some(output.map_err(|e| fail(&e))?);
+    Ok(running)
+}
+
+impl Running {
+    /// Waits for its end; kills it after `limit`, or when `stop` is raised.
+    ///
+    /// # Errors
+    /// What wait or reading answered.
+    pub fn wait(mut self, limit: Duration, stop: &AtomicBool) -> HostResult<Ended> {
+        let deadline = clock::monotonic() + limit;
+        let code = loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => break status.code(),
+                Ok(None) if clock::monotonic() < deadline && !stop.load(Ordering::Relaxed) => {
+                    clock::sleep(SLICE);
+                }
+                Ok(None) => {
+                    self.end();
+                    break None;
+                }
+                Err(error) => return Err(self.failed(&error)),
+            }
+        };
+        let output = match self.output.take().map(JoinHandle::join) {
+            Some(Ok(read)) => read.map_err(|e| self.failed(&e))?,
+            _ => Vec::new(),
+        };
+        Ok(Ended { code, output })
+    }
+
+    /// Whether it still runs.
+    #[must_use]
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    fn end(&mut self) {
+        // It may have ended by itself in between; then there is nothing to kill.
+        if let Err(error) = self.child.kill().and_then(|()| self.child.wait().map(drop)) {
+            log::warn!("end {}: {error}", self.program);
+        }
+    }
+
+    fn failed(&self, error: &std::io::Error) -> HostError {
+        HostError::from_io("run", Path::new(&self.program), error)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.is_alive() {
+            self.end();
+        }
+        if let Some(output) = self.output.take()
+            && output.join().is_err()
+        {
+            log::warn!("reading the output of {} failed", self.program);
+        }
+    }
+}

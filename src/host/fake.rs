@@ -1,0 +1,351 @@
+//! A router in memory, for tests of everything that writes. It answers like a kernel: masks are
+//! printed with the kernel's own padding whatever was written, a mask with an unknown CPU is
+//! EOVERFLOW, an interrupt without a CPU is EINVAL.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::io::Errno;
+
+use super::{HostError, HostRead, HostResult, HostWrite, Query};
+use crate::model::capacity::{Capacity, Source};
+use crate::model::cpuset::CpuSet;
+use crate::model::identity::HostIdentity;
+use crate::model::snapshot::{
+    Bus, Cpu, Governor, Irq, IrqId, IrqRole, Machine, Movable, NetDev, RxQueue, Snapshot, TxQueue,
+};
+use crate::model::units::{CpuId, IrqLine};
+
+/// How a file takes what is written to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A mask; with `irq`, one that must hold a CPU.
+    Mask { irq: bool },
+    /// A count that is rounded up to a power of two.
+    Count,
+    /// One of the governors.
+    Governor,
+    /// Not writable.
+    Fixed,
+}
+
+#[derive(Debug, Clone)]
+struct FakeFile {
+    kind: Kind,
+    text: String,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    files: BTreeMap<PathBuf, FakeFile>,
+    inodes: BTreeMap<PathBuf, u64>,
+    writes: usize,
+}
+
+/// A router in memory.
+#[derive(Debug)]
+pub struct FakeHost {
+    cpus: u32,
+    devices: Vec<(String, u32)>,
+    identity: Mutex<HostIdentity>,
+    memory: Mutex<Memory>,
+}
+
+const GOVERNORS: [&str; 3] = ["performance", "schedutil", "powersave"];
+const FIRST_LINE: u32 = 24;
+
+impl FakeHost {
+    /// A router with CPUs 0 to `cpus` - 1, all online, and devices with so many queues each; every
+    /// queue has one interrupt line, and every device starts with RPS off.
+    #[must_use]
+    pub fn router(cpus: u32, devices: &[(&str, u32)]) -> Self {
+        let host = Self {
+            cpus,
+            devices: devices.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect(),
+            identity: Mutex::new(HostIdentity { boot_id: "boot-1".into(), netns: 4_026_531_840 }),
+            memory: Mutex::new(Memory::default()),
+        };
+        let all: CpuSet = (0..cpus).map(CpuId).collect();
+        let (all, none) = (host.print(&all), host.print(&CpuSet::empty()));
+        {
+            let mut memory = hold(&host.memory);
+            let mut add = |path: String, kind, text: &str| {
+                memory.files.insert(path.into(), FakeFile { kind, text: text.to_owned() });
+            };
+            for (line, (device, queue)) in host.lines() {
+                let queues = format!("/sys/class/net/{device}/queues");
+                add(format!("{queues}/rx-{queue}/rps_cpus"), Kind::Mask { irq: false }, &none);
+                add(format!("{queues}/rx-{queue}/rps_flow_cnt"), Kind::Count, "0");
+                add(format!("{queues}/tx-{queue}/xps_cpus"), Kind::Mask { irq: false }, &none);
+                let irq = format!("/proc/irq/{line}");
+                add(format!("{irq}/smp_affinity"), Kind::Mask { irq: true }, &all);
+                add(format!("{irq}/effective_affinity"), Kind::Fixed, &host.print_first());
+                add(format!("{irq}/{device}-{queue}/spurious"), Kind::Fixed, "0");
+            }
+            let policy = "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor".to_owned();
+            add(policy, Kind::Governor, "schedutil");
+        }
+        host.add_namespace("/proc/1/task/1/ns/net", 4_026_531_840);
+        host
+    }
+
+    /// What discovery would say of it.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let all: CpuSet = (0..self.cpus).map(CpuId).collect();
+        let governor = Governor {
+            policy: "policy0".into(),
+            current: "schedutil".into(),
+            available: GOVERNORS.map(String::from).to_vec(),
+        };
+        let cpu = |id| Cpu {
+            id,
+            online: true,
+            isolated: false,
+            capacity: Capacity { value: 1024, source: Source::Assumed },
+            max_khz: None,
+            siblings: CpuSet::single(id),
+            cluster: all.clone(),
+            governor: Some(governor.clone()),
+            ..Cpu::default()
+        };
+        let netdev = |(index, (name, queues)): (usize, &(String, u32))| NetDev {
+            name: name.clone(),
+            ifindex: u32::try_from(index).unwrap_or(0) + 2,
+            kind: None,
+            driver: Some("virtio_net".into()),
+            bus: Bus::Virtio(format!("virtio{index}")),
+            sysfs: format!("/sys/devices/pci0000:00/0000:00:0{index}.0/net/{name}").into(),
+            operstate: "up".into(),
+            speed: None,
+            full_duplex: None,
+            mtu: 1500,
+            numa_node: None,
+            rx_queues: (0..*queues)
+                .map(|index| RxQueue { index, rps: Some(CpuSet::empty()), flow_cnt: Some(0) })
+                .collect(),
+            tx_queues: (0..*queues)
+                .map(|index| TxQueue { index, xps: Some(CpuSet::empty()) })
+                .collect(),
+            lower: Vec::new(),
+            master: None,
+            threaded: None,
+            features: None,
+            qdiscs: Vec::new(),
+            ..NetDev::default()
+        };
+        Snapshot {
+            machine: Machine {
+                hostname: "fake".into(),
+                id: Some("00112233445566aa".into()),
+                ..Machine::default()
+            },
+            cpus: (0..self.cpus).map(CpuId).map(cpu).collect(),
+            netdevs: self.devices.iter().enumerate().map(netdev).collect(),
+            irqs: self
+                .lines()
+                .map(|(line, (device, queue))| Irq {
+                    line,
+                    action: format!("{device}-{queue}"),
+                    id: IrqId { device, queue, role: IrqRole::Combined },
+                    chip: "PCI-MSIX".into(),
+                    counts: Vec::new(),
+                    affinity: Some(all.clone()),
+                    effective: Some(CpuSet::single(CpuId(0))),
+                    movable: Movable::Presumed,
+                    shared_with: Vec::new(),
+                    learnt: "made up".into(),
+                    ..Irq::default()
+                })
+                .collect(),
+            ..Snapshot::default()
+        }
+    }
+
+    fn lines(&self) -> impl Iterator<Item = (IrqLine, (String, u32))> + '_ {
+        self.devices
+            .iter()
+            .flat_map(|(name, queues)| (0..*queues).map(move |queue| (name.clone(), queue)))
+            .zip(FIRST_LINE..)
+            .map(|(of, line)| (IrqLine(line), of))
+    }
+
+    /// Every file with its text: what has to be the same byte for byte.
+    #[must_use]
+    pub fn content(&self) -> BTreeMap<PathBuf, String> {
+        let memory = hold(&self.memory);
+        memory.files.iter().map(|(path, file)| (path.clone(), file.text.clone())).collect()
+    }
+
+    /// Puts the content of another moment back, missing files included.
+    pub fn put_back(&self, content: &BTreeMap<PathBuf, String>) {
+        let mut memory = hold(&self.memory);
+        memory.files.retain(|path, _| content.contains_key(path));
+        for (path, file) in &mut memory.files {
+            if let Some(text) = content.get(path) {
+                file.text.clone_from(text);
+            }
+        }
+    }
+
+    /// How many writes succeeded.
+    #[must_use]
+    pub fn writes(&self) -> usize {
+        hold(&self.memory).writes
+    }
+
+    /// Sets a file's text as another program would, past every rule.
+    pub fn meddle(&self, path: &Path, text: &str) {
+        if let Some(file) = hold(&self.memory).files.get_mut(path) {
+            text.clone_into(&mut file.text);
+        }
+    }
+
+    /// Takes away everything whose path starts with `prefix`: a device was unplugged, an
+    /// interrupt line freed.
+    pub fn unplug(&self, prefix: &Path) {
+        let mut memory = hold(&self.memory);
+        memory.files.retain(|path, _| !path.starts_with(prefix));
+        memory.inodes.retain(|path, _| !path.starts_with(prefix));
+    }
+
+    /// Says which boot and network namespace it is from now on.
+    pub fn become_host(&self, identity: HostIdentity) {
+        *hold(&self.identity) = identity;
+    }
+
+    /// Adds a network namespace's file.
+    pub fn add_namespace(&self, path: &str, inode: u64) {
+        hold(&self.memory).inodes.insert(path.into(), inode);
+    }
+
+    /// The kernel's text of a mask: as many digits as there are CPUs, a comma every 32 bits
+    /// (lib/vsprintf.c `bitmap_string`). Independent of [`CpuSet::to_mask`] on purpose.
+    fn print(&self, set: &CpuSet) -> String {
+        let mut digits = String::new();
+        for nibble in (0..self.cpus.div_ceil(4)).rev() {
+            let bits = (0..4).filter(|b| set.contains(CpuId(nibble * 4 + b))).map(|b| 1 << b);
+            digits.push_str(&format!("{:x}", bits.sum::<u32>()));
+            if nibble > 0 && nibble % 8 == 0 {
+                digits.push(',');
+            }
+        }
+        digits
+    }
+
+    fn print_first(&self) -> String {
+        self.print(&CpuSet::single(CpuId(0)))
+    }
+
+    /// The kernel's reading of a mask; a bit beyond the last CPU is EOVERFLOW.
+    fn scan(&self, text: &str) -> Result<CpuSet, Errno> {
+        let mut set = CpuSet::empty();
+        for (word, chunk) in text.rsplit(',').enumerate() {
+            if chunk.is_empty() || chunk.len() > 8 {
+                return Err(Errno::INVAL);
+            }
+            for (place, digit) in chunk.chars().rev().enumerate() {
+                let bits = digit.to_digit(16).ok_or(Errno::INVAL)?;
+                for bit in (0..4).filter(|b| bits >> b & 1 == 1) {
+                    let cpu = u32::try_from(word * 32 + place * 4).unwrap_or(u32::MAX) + bit;
+                    if cpu >= self.cpus {
+                        return Err(Errno::OVERFLOW);
+                    }
+                    set.insert(CpuId(cpu));
+                }
+            }
+        }
+        Ok(set)
+    }
+
+    /// What a file holds after `text` was written to it.
+    fn taken(&self, kind: Kind, text: &str) -> Result<String, Errno> {
+        let text = text.trim_end_matches('\n');
+        match kind {
+            Kind::Mask { irq } => {
+                let set = self.scan(text)?;
+                if irq && set.is_empty() { Err(Errno::INVAL) } else { Ok(self.print(&set)) }
+            }
+            Kind::Count => {
+                let count: u64 = text.parse().map_err(|_| Errno::INVAL)?;
+                let rounded = if count == 0 { Some(0) } else { count.checked_next_power_of_two() };
+                rounded.map(|n| n.to_string()).ok_or(Errno::INVAL)
+            }
+            Kind::Governor if GOVERNORS.contains(&text) => Ok(text.to_owned()),
+            Kind::Governor => Err(Errno::INVAL),
+            Kind::Fixed => Err(Errno::ACCESS),
+        }
+    }
+}
+
+fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl HostRead for FakeHost {
+    fn read(&self, path: &Path) -> HostResult<Vec<u8>> {
+        let memory = hold(&self.memory);
+        let file = memory.files.get(path);
+        let file = file.ok_or_else(|| HostError::new("read", path, Errno::NOENT))?;
+        Ok(format!("{}\n", file.text).into_bytes())
+    }
+
+    fn list(&self, path: &Path) -> HostResult<Vec<String>> {
+        let memory = hold(&self.memory);
+        let mut names: Vec<String> = memory
+            .files
+            .keys()
+            .chain(memory.inodes.keys())
+            .filter_map(|file| file.strip_prefix(path).ok()?.iter().next())
+            .map(|name| name.to_string_lossy().into_owned())
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        if names.is_empty() {
+            return Err(HostError::new("list", path, Errno::NOENT));
+        }
+        Ok(names)
+    }
+
+    fn resolve(&self, path: &Path) -> HostResult<PathBuf> {
+        Ok(path.to_owned())
+    }
+
+    fn query(&self, query: &Query) -> HostResult<Vec<u8>> {
+        match query {
+            Query::Qdiscs => Ok(b"[]".to_vec()),
+            Query::LinkKinds | Query::Links => Ok(b"{}".to_vec()),
+            // As an old kernel answers what it does not know.
+            Query::Features(_) | Query::Nic(_) | Query::Napis | Query::Nftables => {
+                Err(query.failed(Errno::OPNOTSUPP))
+            }
+        }
+    }
+
+    fn arch(&self) -> String {
+        "x86_64".into()
+    }
+
+    fn identity(&self) -> HostIdentity {
+        hold(&self.identity).clone()
+    }
+
+    fn inode(&self, path: &Path) -> HostResult<u64> {
+        let memory = hold(&self.memory);
+        let inode = memory.inodes.get(path).copied();
+        inode.ok_or_else(|| HostError::new("resolve", path, Errno::NOENT))
+    }
+}
+
+impl HostWrite for FakeHost {
+    fn write(&self, path: &Path, value: &[u8]) -> HostResult<()> {
+        let fail = |errno| HostError::new("write", path, errno);
+        let text = std::str::from_utf8(value).map_err(|_| fail(Errno::INVAL))?;
+        let mut memory = hold(&self.memory);
+        let file = memory.files.get_mut(path).ok_or_else(|| fail(Errno::NOENT))?;
+        file.text = self.taken(file.kind, text).map_err(fail)?;
+        memory.writes += 1;
+        Ok(())
+    }
+}

@@ -1,0 +1,112 @@
+//! This machine, seen from the calling process or from inside one network namespace.
+
+#![expect(clippy::disallowed_methods, reason = "the door to the system")]
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use super::{HostError, HostRead, HostResult, HostWrite, Query, bounded, query};
+use crate::model::identity::HostIdentity;
+use crate::sys::fd;
+use crate::sys::netns::NetnsThread;
+
+/// The running system. In a network namespace every operation runs on that namespace's thread,
+/// which has its own /sys: the same code serves a lab's router and a real one.
+#[derive(Clone, Default)]
+pub struct Live {
+    netns: Option<Arc<NetnsThread>>,
+}
+
+impl Live {
+    /// The system as the calling process sees it.
+    #[must_use]
+    pub fn here() -> Self {
+        Self { netns: None }
+    }
+
+    /// The system as seen from inside a network namespace.
+    #[must_use]
+    pub fn in_netns(netns: Arc<NetnsThread>) -> Self {
+        Self { netns: Some(netns) }
+    }
+
+    fn run<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        path: &Path,
+        job: impl FnOnce(&Path) -> HostResult<T> + Send + 'static,
+    ) -> HostResult<T> {
+        match &self.netns {
+            None => job(path),
+            Some(netns) => {
+                let owned = path.to_owned();
+                netns
+                    .run(move || job(&owned))
+                    .unwrap_or_else(|_gone| Err(HostError::new(operation, path, Errno::SRCH)))
+            }
+        }
+    }
+}
+
+impl HostRead for Live {
+    fn read(&self, path: &Path) -> HostResult<Vec<u8>> {
+        self.run("read", path, |path| {
+            bounded::read(path).map_err(|errno| HostError::new("read", path, errno))
+        })
+    }
+
+    fn list(&self, path: &Path) -> HostResult<Vec<String>> {
+        self.run("list", path, |path| {
+            bounded::names(path).map_err(|errno| HostError::new("list", path, errno))
+        })
+    }
+
+    fn resolve(&self, path: &Path) -> HostResult<PathBuf> {
+        self.run("resolve", path, |path| {
+            fs::canonicalize(path).map_err(|e| HostError::from_io("resolve", path, &e))
+        })
+    }
+
+    fn query(&self, query: &Query) -> HostResult<Vec<u8>> {
+        let asked = query.clone();
+        self.run("query", Path::new(&query.name()), move |_| query::live(&asked))
+    }
+
+    fn arch(&self) -> String {
+        rustix::system::uname().machine().to_string_lossy().into_owned()
+    }
+
+    fn identity(&self) -> HostIdentity {
+        let boot_id = self.text(Path::new("/proc/sys/kernel/random/boot_id")).unwrap_or_default();
+        let netns = self.inode(Path::new("/proc/thread-self/ns/net")).unwrap_or(0);
+        HostIdentity { boot_id, netns }
+    }
+
+    fn inode(&self, path: &Path) -> HostResult<u64> {
+        self.run("resolve", path, |path| {
+            use std::os::unix::fs::MetadataExt;
+            let found = fs::metadata(path);
+            found.map(|m| m.ino()).map_err(|e| HostError::from_io("resolve", path, &e))
+        })
+    }
+}
+
+impl HostWrite for Live {
+    fn write(&self, path: &Path, value: &[u8]) -> HostResult<()> {
+        let value = value.to_owned();
+        self.run("write", path, move |path| {
+            let fail = |e: &std::io::Error| HostError::from_io("write", path, e);
+            let mut file = fs::OpenOptions::new().write(true).open(path).map_err(|e| fail(&e))?;
+            let written = file.write(&value).map_err(|e| fail(&e))?;
+            if written != value.len() {
+                return Err(HostError::new("write", path, Errno::IO));
+            }
+            // Closing can fail too; `File`'s drop would swallow that.
+            fd::close(file).map_err(|e| fail(&e))
+        })
+    }
+}

@@ -1,0 +1,20 @@
+//! System calls that need `unsafe` or raw netlink; the only place where `unsafe` is allowed.
+//!
+//! Functions here act on the calling thread's network namespace and return plain
+//! [`std::io::Error`]s; `host` and `lab` attach the path or device.
+
+pub mod ethtool;
+pub mod fd;
+mod genl;
+pub mod links;
+pub mod napi;
+mod netlink;
+pub mod netns;
+pub mod nft;
+pub mod nft_list;
+pub mod nic;
+pub mod pinned;
+pub mod process;
+pub mod rtnl;
+pub mod socket;
+pub mod spawn;

@@ -1,0 +1,302 @@
+//! A card's settings through the ethtool netlink family: channels, rings, coalescing, flow control,
+//! RSS; on old kernels, and for driver and firmware versions, which have no netlink message, by
+//! the ioctl.
+
+use std::ffi::c_void;
+use std::io;
+
+use rustix::io::Errno;
+
+use super::ethtool::{FAMILY, header};
+use super::genl;
+use super::netlink::{Attrs, NlFamily, Socket, attribute, attributes, text, u32_at};
+use crate::model::nic::{NicSettings, Numbers, Rss};
+
+// linux/ethtool_netlink.h: messages, and the names of their attributes from number 2 on (number 1
+// is the header).
+const RINGS_GET: u8 = 15;
+const RINGS: &[&str] =
+    &["rx-max", "rx-mini-max", "rx-jumbo-max", "tx-max", "rx", "rx-mini", "rx-jumbo", "tx"];
+const CHANNELS_GET: u8 = 17;
+const CHANNELS: &[&str] =
+    &["rx-max", "tx-max", "other-max", "combined-max", "rx", "tx", "other", "combined"];
+const COALESCE_GET: u8 = 19;
+const COALESCE: &[&str] = &[
+    "rx-usecs",
+    "rx-frames",
+    "rx-usecs-irq",
+    "rx-frames-irq",
+    "tx-usecs",
+    "tx-frames",
+    "tx-usecs-irq",
+    "tx-frames-irq",
+    "stats-block-usecs",
+    "use-adaptive-rx",
+    "use-adaptive-tx",
+];
+const PAUSE_GET: u8 = 21;
+const PAUSE: &[&str] = &["autoneg", "rx", "tx"];
+const RSS_GET: u8 = 38;
+const RSS_HFUNC: u16 = 3;
+const RSS_INDIR: u16 = 4;
+const RSS_HKEY: u16 = 5;
+const HEADER: u16 = 1;
+
+/// What the driver tells of `device`; a group that it or this kernel lacks is `None`. Kernels
+/// before 5.6 are asked by the old ioctl, and those before 6.3 for RSS.
+///
+/// # Errors
+/// ENODEV for an unknown device.
+pub fn settings(device: &str) -> io::Result<NicSettings> {
+    let mut settings = match by_netlink(device) {
+        Err(e) if e.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error()) => by_ioctl(device)?,
+        other => other?,
+    };
+    if settings.rss.is_none() {
+        settings.rss = table(device).ok().flatten();
+    }
+    let mut info = [0; FIXED];
+    if ask(device, GDRVINFO, &mut info).is_ok() {
+        (settings.driver_version, settings.firmware) = versions(&info);
+    }
+    Ok(settings)
+}
+
+fn by_netlink(device: &str) -> io::Result<NicSettings> {
+    let mut socket = Socket::open(NlFamily::Generic)?;
+    let family = genl::family(&mut socket, FAMILY)?;
+    let attrs = Attrs::new().nest(HEADER, &header(device));
+    let mut ask = |command| match socket.ask(genl::request(family, command, &attrs)) {
+        Ok(answers) => Ok(answers.into_iter().next()),
+        Err(e) if e.raw_os_error() == Some(Errno::NODEV.raw_os_error()) => Err(e),
+        // EOPNOTSUPP: the driver or kernel has no such thing. Others are a driver's own (EBUSY
+        // while a card is being reset), and no reason to lose the rest.
+        Err(e) => {
+            log::debug!("ethtool command {command} of {device}: {e}");
+            Ok(None)
+        }
+    };
+    let rings = ask(RINGS_GET)?;
+    let channels = ask(CHANNELS_GET)?;
+    let coalesce = ask(COALESCE_GET)?;
+    let pause = ask(PAUSE_GET)?;
+    let rss = ask(RSS_GET)?;
+    let numbers = |body: Option<Vec<u8>>, names| {
+        body.map(|body| numbers(genl::payload(&body), names)).filter(|n| !n.is_empty())
+    };
+    Ok(NicSettings {
+        channels: numbers(channels, CHANNELS),
+        rings: numbers(rings, RINGS),
+        coalesce: numbers(coalesce, COALESCE),
+        pause: numbers(pause, PAUSE),
+        rss: rss.and_then(|body| read_rss(genl::payload(&body))),
+        ..NicSettings::default()
+    })
+}
+
+/// Numbers of 8 or 32 bits, by the place of their names.
+fn numbers(body: &[u8], names: &[&str]) -> Numbers {
+    attributes(body)
+        .filter_map(|(kind, value)| {
+            let name = names.get(usize::from(kind).checked_sub(2)?)?;
+            let number = match value {
+                [one] => u64::from(*one),
+                _ => u64::from(u32_at(value, 0)?),
+            };
+            Some(((*name).to_owned(), number))
+        })
+        .collect()
+}
+
+/// `None` where the device has one queue and so nothing to spread over.
+fn read_rss(body: &[u8]) -> Option<Rss> {
+    let table = attribute(body, RSS_INDIR).unwrap_or_default();
+    let table: Vec<u32> = table.chunks_exact(4).filter_map(|word| u32_at(word, 0)).collect();
+    let key = attribute(body, RSS_HKEY).unwrap_or_default();
+    let function = attribute(body, RSS_HFUNC).and_then(|f| u32_at(f, 0)).unwrap_or(0);
+    let key = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    (!table.is_empty()).then_some(Rss { table, key, function })
+}
+
+// linux/sockios.h, linux/ethtool.h
+const SIOCETHTOOL: rustix::ioctl::Opcode = 0x8946;
+const GDRVINFO: u32 = 0x3;
+const GCOALESCE: u32 = 0xe;
+const GRINGPARAM: u32 = 0x10;
+const GPAUSEPARAM: u32 = 0x12;
+const GRXFHINDIR: u32 = 0x38;
+const GCHANNELS: u32 = 0x3c;
+/// Words of the largest structure of those commands but GRXFHINDIR: 196 bytes of ethtool_drvinfo.
+const FIXED: usize = 49;
+/// No card has a larger table (ETH_RXFH_INDIR_NO_CHANGE aside, drivers stay below 4096).
+const LARGEST_TABLE: usize = 1 << 16;
+
+/// `struct ifreq` with a pointer in its union, and at least as long as the kernel's.
+#[repr(C)]
+struct IfReq {
+    name: [u8; 16],
+    data: *mut c_void,
+    rest: [usize; 3],
+}
+
+/// The old structures hold the same numbers in the same order as the attributes, behind the
+/// command.
+fn by_ioctl(device: &str) -> io::Result<NicSettings> {
+    let read = |command, names: &[&str]| -> io::Result<Option<Numbers>> {
+        let mut words = [0; FIXED];
+        match ask(device, command, &mut words) {
+            Ok(()) => {
+                let values = words.iter().skip(1).map(|w| u64::from(*w));
+                let mut found: Numbers =
+                    names.iter().map(ToString::to_string).zip(values).collect();
+                // As netlink has it: what can be none at most is not there.
+                let none: Vec<String> = found
+                    .iter()
+                    .filter(|(_, most)| **most == 0)
+                    .filter_map(|(name, _)| name.strip_suffix("-max").map(str::to_owned))
+                    .collect();
+                found.retain(|name, _| !none.iter().any(|n| n == name.trim_end_matches("-max")));
+                Ok(Some(found))
+            }
+            Err(e) if e.raw_os_error() == Some(Errno::NODEV.raw_os_error()) => Err(e),
+            Err(_) => Ok(None),
+        }
+    };
+    Ok(NicSettings {
+        channels: read(GCHANNELS, CHANNELS)?,
+        rings: read(GRINGPARAM, RINGS)?,
+        coalesce: read(GCOALESCE, COALESCE)?,
+        pause: read(GPAUSEPARAM, PAUSE)?,
+        ..NicSettings::default()
+    })
+}
+
+/// The RSS table: asked for once with room for none, which answers how long it is.
+fn table(device: &str) -> io::Result<Option<Rss>> {
+    let mut words = vec![0; FIXED];
+    ask(device, GRXFHINDIR, &mut words)?;
+    let size = words.get(1).and_then(|n| usize::try_from(*n).ok()).unwrap_or(0);
+    if size == 0 || size > LARGEST_TABLE {
+        return Ok(None);
+    }
+    words = vec![0; FIXED.max(size + 2)];
+    if let Some(room) = words.get_mut(1) {
+        *room = u32::try_from(size).unwrap_or(0);
+    }
+    ask(device, GRXFHINDIR, &mut words)?;
+    let table = words.into_iter().skip(2).take(size).collect();
+    Ok(Some(Rss { table, key: String::new(), function: 0 }))
+}
+
+/// Asks one of the commands above; `words` begins with what the command takes, its first word is
+/// filled in here.
+fn ask(device: &str, command: u32, words: &mut [u32]) -> io::Result<()> {
+    let mut name = [0; 16];
+    let bytes = device.as_bytes();
+    // IFNAMSIZ counts the NUL.
+    if bytes.len() >= name.len() {
+        return Err(Errno::NODEV.into());
+    }
+    for (to, from) in name.iter_mut().zip(bytes) {
+        *to = *from;
+    }
+    // For the table the kernel writes as many words as the second one says.
+    let table = if command == GRXFHINDIR { words.get(1).map_or(0, |n| *n as usize + 2) } else { 0 };
+    match words.first_mut() {
+        Some(first) => *first = command,
+        None => return Err(Errno::INVAL.into()),
+    }
+    if words.len() < FIXED.max(table) {
+        return Err(Errno::INVAL.into());
+    }
+    let mut request = IfReq { name, data: words.as_mut_ptr().cast(), rest: [0; 3] };
+    let socket = rustix::net::socket(
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::DGRAM,
+        None,
+    )?;
+    #[expect(unsafe_code, reason = "the old ethtool interface is an ioctl")]
+    // SAFETY: SIOCETHTOOL reads a struct ifreq, which `request` is a longer form of, and writes
+    // the command's structure behind its pointer: at most 196 bytes for the fixed ones, and for
+    // GRXFHINDIR two words and the number of entries that the second word asks for (with another
+    // number the kernel answers EINVAL). `words` was checked to have that room and outlives the
+    // call.
+    unsafe {
+        rustix::ioctl::ioctl(
+            &socket,
+            rustix::ioctl::Updater::<SIOCETHTOOL, IfReq>::new(&mut request),
+        )?;
+    }
+    Ok(())
+}
+
+/// Versions of driver and firmware of a `struct ethtool_drvinfo`; `None` each where the driver
+/// tells none.
+fn versions(info: &[u32]) -> (Option<String>, Option<String>) {
+    let bytes: Vec<u8> = info.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    // After the command: driver, version, firmware version, 32 bytes each.
+    let field = |at: usize| {
+        let value = text(bytes.get(at..at + 32).unwrap_or_default());
+        Some(value.trim().to_owned()).filter(|v| !v.is_empty() && v != "N/A")
+    };
+    (field(36), field(68))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_both_widths_by_the_place_of_their_names() {
+        let body = Attrs::new()
+            .nest(HEADER, &header("eth0"))
+            .u32(2, 50)
+            .u32(6, 7)
+            .bytes(11, &[1])
+            .u32(99, 1);
+        let found = numbers(body.as_slice(), COALESCE);
+        let found: Vec<_> = found.iter().map(|(name, n)| (name.as_str(), *n)).collect();
+        assert_eq!(found, [("rx-usecs", 50), ("tx-usecs", 7), ("use-adaptive-rx", 1)]);
+    }
+
+    #[test]
+    fn rss_is_a_table_and_a_key() {
+        let table: Vec<u8> = [0_u32, 1, 0, 1].iter().flat_map(|q| q.to_ne_bytes()).collect();
+        let body = Attrs::new().u32(RSS_HFUNC, 1).bytes(RSS_INDIR, &table).bytes(5, &[0x6d, 5]);
+        let rss = read_rss(body.as_slice()).unwrap();
+        assert_eq!(rss, Rss { table: vec![0, 1, 0, 1], key: "6d05".into(), function: 1 });
+        assert_eq!(read_rss(&[]), None);
+    }
+
+    #[test]
+    fn an_unknown_device_is_refused_and_loopback_has_no_rings() {
+        assert_eq!(settings("no-such-dev").unwrap_err().raw_os_error(), Some(19));
+        let settings = settings("lo").unwrap();
+        assert_eq!((settings.rings, settings.channels, settings.firmware), (None, None, None));
+        let mut words = [0; FIXED];
+        assert!(ask("a-name-longer-than-a-device", GDRVINFO, &mut words).is_err());
+        assert!(ask("lo", GDRVINFO, &mut words[..9]).is_err(), "too little room is never passed");
+    }
+
+    /// Both ways must say the same of every device of this machine.
+    #[test]
+    fn the_old_way_says_what_the_new_one_does() {
+        for device in super::super::rtnl::links().unwrap().values() {
+            let new = match by_netlink(device) {
+                Err(e) if e.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error()) => {
+                    crate::skip!("no ethtool netlink in this kernel");
+                }
+                Err(e) if e.raw_os_error() == Some(Errno::NODEV.raw_os_error()) => continue,
+                other => other.unwrap(),
+            };
+            let old = by_ioctl(device).unwrap();
+            assert_eq!(new.channels, old.channels, "{device}");
+            for (new, old) in [(new.rings, old.rings), (new.coalesce, old.coalesce)] {
+                // Netlink leaves out what the driver can't set, where the ioctl says 0.
+                for (name, value) in new.unwrap_or_default() {
+                    assert_eq!(old.as_ref().unwrap().get(&name), Some(&value), "{device} {name}");
+                }
+            }
+        }
+    }
+}
