@@ -1,0 +1,330 @@
+//! Which interrupt lines belong to which device, queue and role, and where they may go.
+//!
+//! In this order: what the kernel keeps itself (netdev netlink, 6.8 and later); the lines in the
+//! device's `msi_irqs`; names; its `irq`. A USB adapter's lines are its host controller's, and a
+//! DSA user port has none.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::{Gaps, cpu_list, number, text};
+use crate::host::HostRead;
+use crate::model::snapshot::{BoardFacts, Bus, Irq, IrqId, IrqRole, Movable, NetDev};
+use crate::model::units::IrqLine;
+use crate::parse::interrupts::{Interrupts, Row, interrupts};
+use crate::parse::{cpumask, irq_name};
+
+pub(super) fn discover(
+    host: &dyn HostRead,
+    netdevs: &[NetDev],
+    board: Option<&BoardFacts>,
+    gaps: &mut Gaps,
+) -> Vec<Irq> {
+    let Some(bytes) = gaps.keep("interrupts", host.read(Path::new("/proc/interrupts"))) else {
+        return Vec::new();
+    };
+    let table = interrupts(&bytes);
+    if table.skipped > 0 {
+        gaps.add("interrupts", format!("{} lines were not understood", table.skipped));
+    }
+    let mut irqs: BTreeMap<IrqLine, Irq> = BTreeMap::new();
+    let mut without = Vec::new();
+    for device in netdevs.iter().filter(|d| has_lines(d)) {
+        let lines = lines_of(host, device, &table);
+        if lines.is_empty() && matches!(device.bus, Bus::Platform(_) | Bus::Other(_)) {
+            without.push((device, switch_lines(&table)));
+        }
+        add(host, &table, board, &mut irqs, device, &lines);
+    }
+    // Ports without a line of their own share those of their switch.
+    for (device, lines) in without {
+        add(host, &table, board, &mut irqs, device, &lines);
+    }
+    if !irqs.is_empty() && irqs.values().all(|i| i.affinity.is_none()) {
+        gaps.add("where interrupts may go", "/proc/irq can't be read here (a container?)");
+    }
+    irqs.into_values().collect()
+}
+
+/// Wi-Fi has lines too; a DSA user port's packets come by its conduit.
+fn has_lines(device: &NetDev) -> bool {
+    device.is_hardware() && device.kind.as_deref() != Some("dsa")
+}
+
+fn add(
+    host: &dyn HostRead,
+    table: &Interrupts,
+    board: Option<&BoardFacts>,
+    irqs: &mut BTreeMap<IrqLine, Irq>,
+    device: &NetDev,
+    lines: &[Found<'_>],
+) {
+    for found in lines {
+        match irqs.get_mut(&found.row.line) {
+            // A shared line: the first device by name keeps it, the others are named.
+            Some(irq) => irq.shared_with.push(device.name.clone()),
+            None => {
+                irqs.insert(found.row.line, irq(host, table, board, device, found));
+            }
+        }
+    }
+}
+
+/// Lines by names that stand for a whole switch.
+fn switch_lines(table: &Interrupts) -> Vec<Found<'_>> {
+    let found = table.rows.iter().filter_map(|row| {
+        let named = row.actions.iter().find_map(|a| Some((a, irq_name::of_switch(a)?)));
+        let (action, (queue, role)) = named?;
+        Some(Found { row, action: action.clone(), queue, role, learnt: "name of the switch" })
+    });
+    found.collect()
+}
+
+struct Found<'a> {
+    row: &'a Row,
+    action: String,
+    queue: u32,
+    role: IrqRole,
+    learnt: &'static str,
+}
+
+fn lines_of<'a>(host: &dyn HostRead, device: &NetDev, table: &'a Interrupts) -> Vec<Found<'a>> {
+    if let Bus::Usb(controller) = &device.bus {
+        return controller_lines(host, device, controller, table);
+    }
+    let bus_name = match &device.bus {
+        Bus::Pci(name) | Bus::Platform(name) | Bus::Virtio(name) | Bus::Other(name) => name,
+        Bus::Usb(_) | Bus::Virtual => "",
+    };
+    let names = [device.name.as_str(), bus_name];
+    let mut found = Vec::new();
+    let msi = msi_lines(host, device);
+    for row in &table.rows {
+        if let Some(known) = by_kernel(device, row) {
+            found.push(known);
+            continue;
+        }
+        let own = msi.contains(&row.line);
+        let by_name = row
+            .actions
+            .iter()
+            .find_map(|a| irq_name::of_device(a, &names).map(|(q, r)| (a.clone(), q, r)));
+        // A line in msi_irqs that nobody asked for yet has no action and counts for nothing.
+        let by_order = || {
+            let action = row.actions.first()?;
+            let known = irq_name::queue_and_role(action);
+            let next = u32::try_from(found.len()).unwrap_or(u32::MAX);
+            let (queue, role) = known.unwrap_or((next, IrqRole::Combined));
+            Some((action.clone(), queue, role))
+        };
+        let (learnt, hit) = if own {
+            let learnt = if by_name.is_some() { "msi_irqs and name" } else { "msi_irqs and order" };
+            (learnt, by_name.or_else(by_order))
+        } else {
+            ("name", by_name)
+        };
+        if let Some((action, queue, role)) = hit {
+            found.push(Found { row, action, queue, role, learnt });
+        }
+    }
+    if found.is_empty()
+        && let Some(line) = number::<u32>(host, &class_path(device).join("device/irq"))
+        && let Some(row) = table.rows.iter().find(|r| r.line == IrqLine(line) && line != 0)
+        && row.actions.iter().any(|a| !is_port_service(a))
+    {
+        let action = row.actions.join(", ");
+        found.push(Found { row, action, queue: 0, role: IrqRole::Combined, learnt: "device/irq" });
+    }
+    if let Some(roles) = alike(device.driver.as_deref(), &found) {
+        for (line, role) in found.iter_mut().zip(roles) {
+            (line.role, line.learnt) = (role, "name, order of the driver");
+        }
+        make_unique(&mut found);
+        return found;
+    }
+    // Where queues have lines of their own, the one with the bare name is for link events
+    // (e1000e: eth4-rx-0, eth4-tx-0, eth4).
+    if found.iter().any(|f| f.action != device.name && f.role.carries_packets()) {
+        found.iter_mut().filter(|f| f.action == device.name).for_each(|f| {
+            f.role = IrqRole::Control;
+        });
+    }
+    make_unique(&mut found);
+    found
+}
+
+/// Roles of several lines that a driver asked for by one and the same name, in their order.
+fn alike(driver: Option<&str>, found: &[Found<'_>]) -> Option<Vec<IrqRole>> {
+    let first = found.first()?;
+    if found.len() < 2 || found.iter().any(|f| f.action != first.action) {
+        return None;
+    }
+    match driver? {
+        // The default queue's receive work comes by the first, nearly all completions by the
+        // second (bcmgenet.c, bcmgenet_isr0 and _isr1).
+        "bcmgenet" if found.len() == 2 => Some(vec![IrqRole::Rx, IrqRole::Tx]),
+        // mtk_eth_soc.c, mtk_probe: irq[1] is transmit, irq[2] receive.
+        "mtk_soc_eth" if found.len() == 2 => Some(vec![IrqRole::Tx, IrqRole::Rx]),
+        // stmmac_main.c, stmmac_request_irq_single: the MAC's line, then wake-up and LPI.
+        dwmac if dwmac.contains("dwmac") => {
+            let rest = std::iter::repeat_n(IrqRole::Control, found.len() - 1);
+            Some(std::iter::once(IrqRole::Combined).chain(rest).collect())
+        }
+        _ => None,
+    }
+}
+
+/// What the kernel itself keeps of a line: the queues that its NAPI instance polls.
+fn by_kernel<'a>(device: &NetDev, row: &'a Row) -> Option<Found<'a>> {
+    let napi = device.napis.iter().find(|n| n.irq == Some(row.line.0))?;
+    let action = row.actions.first()?.clone();
+    let (queue, role) = match (napi.rx.first(), napi.tx.first()) {
+        (Some(queue), None) => (*queue, IrqRole::Rx),
+        (None, Some(queue)) => (*queue, IrqRole::Tx),
+        (Some(queue), Some(_)) => (*queue, IrqRole::Combined),
+        // Queues are told only while the device is up and by drivers that link them.
+        (None, None) => irq_name::queue_and_role(&action).unwrap_or((0, IrqRole::Combined)),
+    };
+    Some(Found { row, action, queue, role, learnt: "netdev netlink" })
+}
+
+/// Actions of the PCI port that a card sits on: power management, errors, hot plug.
+fn is_port_service(action: &str) -> bool {
+    ["PCIe PME", "aerdrv", "pciehp", "PCIe BW", "bwctrl", "dpc", "s2idle"]
+        .iter()
+        .any(|service| action.contains(service))
+}
+
+/// Two lines of a device must not pass for the same (queue, role): the later one takes the next
+/// free queue number.
+fn make_unique(found: &mut [Found<'_>]) {
+    let mut taken = std::collections::BTreeSet::new();
+    for line in found.iter_mut().filter(|f| f.role.carries_packets()) {
+        while !taken.insert((line.queue, line.role)) {
+            line.queue = line.queue.saturating_add(1);
+        }
+    }
+}
+
+fn controller_lines<'a>(
+    host: &dyn HostRead,
+    device: &NetDev,
+    controller: &str,
+    table: &'a Interrupts,
+) -> Vec<Found<'a>> {
+    // .../<controller>/usbN/...: what stands above usbN is the controller's own directory.
+    let mut dir = PathBuf::new();
+    let mut hub = String::new();
+    let mut parts = device.sysfs.iter().map(|p| p.to_string_lossy().into_owned());
+    for part in parts.by_ref() {
+        dir.push(&part);
+        if part == controller {
+            break;
+        }
+    }
+    if let Some(next) = parts.next() {
+        hub = next;
+    }
+    let own = msi_in(host, &dir);
+    let legacy = number::<u32>(host, &dir.join("irq")).filter(|&n| n != 0);
+    // `xhci-hcd:usb4`, `ehci_hcd:usb1`, `xhci-hcd.0.auto` never: the bus is after the colon.
+    let named = |action: &String| action.split_once(':').is_some_and(|(_, bus)| bus == hub);
+    let mut found: Vec<Found<'a>> = table
+        .rows
+        .iter()
+        .filter(|row| !row.actions.is_empty())
+        .filter_map(|row| {
+            let learnt = if own.contains(&row.line) {
+                "msi_irqs of the host controller"
+            } else if row.actions.iter().any(named) {
+                "name of the USB bus"
+            } else if legacy == Some(row.line.0) {
+                "irq of the host controller"
+            } else {
+                return None;
+            };
+            let action = row.actions.iter().find(|a| named(a)).or(row.actions.first())?.clone();
+            Some(Found { row, action, queue: 0, role: IrqRole::Controller, learnt })
+        })
+        .collect();
+    make_unique(&mut found);
+    found
+}
+
+fn class_path(device: &NetDev) -> PathBuf {
+    Path::new("/sys/class/net").join(&device.name)
+}
+
+/// MSI lines of the device, or of the PCI function that a virtio device sits on.
+fn msi_lines(host: &dyn HostRead, device: &NetDev) -> Vec<IrqLine> {
+    let Ok(mut dir) = host.resolve(&class_path(device).join("device")) else { return Vec::new() };
+    if matches!(device.bus, Bus::Virtio(_)) {
+        dir.pop();
+    }
+    msi_in(host, &dir)
+}
+
+fn msi_in(host: &dyn HostRead, dir: &Path) -> Vec<IrqLine> {
+    let names = host.list(&dir.join("msi_irqs")).unwrap_or_default();
+    names.iter().filter_map(|n| n.parse().ok()).map(IrqLine).collect()
+}
+
+fn irq(
+    host: &dyn HostRead,
+    table: &Interrupts,
+    board: Option<&BoardFacts>,
+    device: &NetDev,
+    found: &Found<'_>,
+) -> Irq {
+    let line = found.row.line;
+    let dir = Path::new("/proc/irq").join(line.to_string());
+    let affinity = cpu_list(host, &dir.join("smp_affinity_list"))
+        .or_else(|| cpumask::mask(&host.read(&dir.join("smp_affinity")).ok()?).ok());
+    let effective = cpu_list(host, &dir.join("effective_affinity_list"))
+        .or_else(|| cpumask::mask(&host.read(&dir.join("effective_affinity")).ok()?).ok());
+    let fixed_by = fixed_by(host, board, found.row);
+    let movable = match (&affinity, &fixed_by) {
+        (_, Some(_)) => Movable::Fixed,
+        (Some(_), None) => Movable::Presumed,
+        (None, None) => Movable::Unknown,
+    };
+    let hint = host.read(&dir.join("affinity_hint")).ok();
+    Irq {
+        line,
+        id: IrqId { device: device.name.clone(), queue: found.queue, role: found.role },
+        action: found.action.clone(),
+        chip: found.row.chip.clone(),
+        counts: table.cpus.iter().copied().zip(found.row.counts.iter().copied()).collect(),
+        affinity,
+        effective,
+        movable,
+        shared_with: Vec::new(),
+        learnt: found.learnt.to_owned(),
+        movable_by: fixed_by,
+        trigger: text(host, &Path::new("/sys/kernel/irq").join(line.to_string()).join("type"))
+            .or_else(|| found.row.trigger.map(str::to_owned)),
+        hint: hint.and_then(|h| cpumask::mask(&h).ok()).filter(|set| !set.is_empty()),
+        node: number::<i32>(host, &dir.join("node")).and_then(|n| u32::try_from(n).ok()),
+    }
+}
+
+/// Why a line can't be moved, where that is known without trying.
+fn fixed_by(host: &dyn HostRead, board: Option<&BoardFacts>, row: &Row) -> Option<String> {
+    // CONFIG_GENERIC_IRQ_DEBUGFS; kernel/irq/debugfs.c names the flags.
+    let debug = Path::new("/sys/kernel/debug/irq/irqs").join(row.line.to_string());
+    let flags = text(host, &debug).unwrap_or_default();
+    let flag = [
+        ("IRQD_AFFINITY_MANAGED", "the kernel manages it"),
+        ("_IRQ_PER_CPU", "it is per CPU"),
+        ("IRQD_PER_CPU", "it is per CPU"),
+        ("_IRQ_NO_BALANCING", "its driver forbids it"),
+        ("IRQD_NO_BALANCING", "its driver forbids it"),
+    ]
+    .iter()
+    .find(|(flag, _)| flags.contains(flag));
+    if let Some((flag, why)) = flag {
+        return Some(format!("{why} ({flag})"));
+    }
+    let board = board.filter(|b| b.fixed_chips.contains(&row.chip))?;
+    Some(format!("{} can't move interrupts ({})", row.chip, board.source))
+}

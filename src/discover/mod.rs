@@ -1,0 +1,118 @@
+//! What this router is: reads the system through the door and makes a [`Snapshot`].
+//!
+//! What can't be read is a [`Gap`] in the snapshot, not an error: a container without /proc/irq
+//! still has CPUs and devices worth showing.
+
+mod boards;
+mod cpus;
+mod irqs;
+mod kernel;
+mod machine;
+mod netdevs;
+mod openwrt;
+mod path;
+mod processes;
+mod services;
+mod stack;
+
+use std::path::Path;
+
+use crate::host::{HostError, HostRead};
+use crate::model::cpuset::CpuSet;
+use crate::model::snapshot::{Gap, Snapshot};
+
+/// Looks at the machine behind the door.
+#[must_use]
+pub fn snapshot(host: &dyn HostRead) -> Snapshot {
+    let mut gaps = Gaps::default();
+    let (mut machine, info) = machine::discover(host, &mut gaps);
+    let (kernel, exact) = kernel::discover(host, &machine.kernel);
+    machine.irq_time_accounting = exact;
+    let board = machine.board_facts.as_ref();
+    let (cpus, possible) = cpus::discover(host, &info, board, &mut gaps);
+    let processes = processes::discover(host);
+    let openwrt = openwrt::OpenWrt::read(host);
+    let mut netdevs = netdevs::discover(host, &processes, &mut gaps);
+    netdevs.sort_by(|a, b| a.name.cmp(&b.name));
+    stack::link(host, &mut netdevs, &processes, &openwrt);
+    let irqs = irqs::discover(host, &netdevs, board, &mut gaps);
+    let path = path::discover(host, &cpus, &openwrt, &mut gaps);
+    let stack = stack::discover(host, &netdevs, &openwrt, path.nftables.as_ref());
+    let services = services::discover(host, &processes, &openwrt);
+    let gaps = gaps.into_list();
+    Snapshot { machine, cpus, netdevs, irqs, gaps, possible, stack, path, kernel, services }
+}
+
+/// Collects what could not be learnt.
+#[derive(Default)]
+struct Gaps {
+    list: Vec<Gap>,
+    /// What a captured machine was never asked.
+    unasked: Vec<String>,
+}
+
+impl Gaps {
+    fn add(&mut self, what: impl Into<String>, why: impl std::fmt::Display) {
+        self.list.push(Gap { what: what.into(), why: why.to_string() });
+    }
+
+    fn into_list(mut self) -> Vec<Gap> {
+        // `offloads of eth0` and `offloads of eth1` make `offloads of eth0, eth1`.
+        self.unasked.sort();
+        let mut what = String::new();
+        let mut last = "";
+        for one in &self.unasked {
+            let (group, device) = one.split_once(" of ").unwrap_or((one, ""));
+            let (separator, name) = match what.is_empty() {
+                true => ("", one.as_str()),
+                false if group == last => (", ", device),
+                false => ("; ", one.as_str()),
+            };
+            what = format!("{what}{separator}{name}");
+            last = group;
+        }
+        if !what.is_empty() {
+            self.add(what, "not in this capture");
+        }
+        self.list
+    }
+
+    /// Keeps a value; a failure other than absence is a gap.
+    fn keep<T>(&mut self, what: &str, result: Result<T, HostError>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(e) if e.is_absent() => None,
+            Err(e) if e.errno == rustix::io::Errno::NODATA => {
+                self.unasked.push(what.to_owned());
+                None
+            }
+            Err(e) => {
+                self.add(what, e);
+                None
+            }
+        }
+    }
+}
+
+/// A small file as text; `None` where it is absent or can't be read.
+fn text(host: &dyn HostRead, path: &Path) -> Option<String> {
+    host.text(path).ok().filter(|t| !t.is_empty())
+}
+
+/// A number in a small file.
+fn number<T: std::str::FromStr>(host: &dyn HostRead, path: &Path) -> Option<T> {
+    text(host, path)?.parse().ok()
+}
+
+/// A CPU list file (`0-3,6`); an empty file is the empty set.
+fn cpu_list(host: &dyn HostRead, path: &Path) -> Option<CpuSet> {
+    host.text(path).ok()?.parse().ok()
+}
+
+/// Queue directories `rx-0`, `rx-1`, ... in numeric order.
+fn queue_numbers(names: &[String], prefix: &str) -> Vec<u32> {
+    let mut numbers: Vec<u32> =
+        names.iter().filter_map(|n| n.strip_prefix(prefix)?.parse().ok()).collect();
+    numbers.sort_unstable();
+    numbers
+}

@@ -1,0 +1,95 @@
+//! What a forwarded packet meets: switches of the whole machine, rules, conntrack, counters.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::openwrt::OpenWrt;
+use super::{Gaps, number, text};
+use crate::host::{HostRead, Query, query_as};
+use crate::model::path::{ForwardPath, SoftnetCpu};
+use crate::model::snapshot::Cpu;
+use crate::parse::softnet::softnet;
+
+/// Settings that bound or steer the receive path.
+const SYSCTLS: &[&str] = &[
+    "net.core.netdev_budget",
+    "net.core.netdev_budget_usecs",
+    "net.core.netdev_max_backlog",
+    "net.core.dev_weight",
+    "net.core.rps_sock_flow_entries",
+    "net.core.netdev_tstamp_prequeue",
+    "net.ipv4.conf.all.rp_filter",
+];
+
+pub(super) fn discover(
+    host: &dyn HostRead,
+    cpus: &[Cpu],
+    openwrt: &OpenWrt,
+    gaps: &mut Gaps,
+) -> ForwardPath {
+    let sysctl = |name: &str| {
+        let path = format!("/proc/sys/{}", name.replace('.', "/"));
+        number::<u64>(host, Path::new(&path))
+    };
+    let lines = |path: &str| -> Vec<String> {
+        let names = text(host, Path::new(path)).unwrap_or_default();
+        names.lines().map(|l| l.trim().to_owned()).filter(|l| !l.is_empty()).collect()
+    };
+    let asked = query_as(host, &Query::Nftables);
+    let options = [
+        ("packet_steering", openwrt.global("packet_steering")),
+        ("steering_flows", openwrt.global("steering_flows")),
+        ("flow_offloading", openwrt.firewall_default("flow_offloading")),
+        ("flow_offloading_hw", openwrt.firewall_default("flow_offloading_hw")),
+    ];
+    ForwardPath {
+        ipv4: sysctl("net.ipv4.ip_forward").map(|v| v != 0),
+        ipv6: sysctl("net.ipv6.conf.all.forwarding").map(|v| v != 0),
+        nftables: nftables(gaps, asked),
+        iptables: lines("/proc/net/ip_tables_names"),
+        ip6tables: lines("/proc/net/ip6_tables_names"),
+        conntrack_count: sysctl("net.netfilter.nf_conntrack_count"),
+        conntrack_max: sysctl("net.netfilter.nf_conntrack_max"),
+        bridge_nf: sysctl("net.bridge.bridge-nf-call-iptables").map(|v| v != 0),
+        sysctls: SYSCTLS
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), sysctl(name)?)))
+            .collect(),
+        softnet: softnet_cpus(host, cpus),
+        openwrt: options
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
+            .collect::<BTreeMap<_, _>>(),
+    }
+}
+
+/// A kernel without nf_tables has no rules in it, which is no gap.
+fn nftables(
+    gaps: &mut Gaps,
+    asked: crate::host::HostResult<crate::model::path::Nftables>,
+) -> Option<crate::model::path::Nftables> {
+    use rustix::io::Errno;
+    let missing = [Errno::OPNOTSUPP, Errno::PROTONOSUPPORT, Errno::INVAL];
+    match asked {
+        Err(e) if missing.contains(&e.errno) => None,
+        other => gaps.keep("nftables rules", other),
+    }
+}
+
+fn softnet_cpus(host: &dyn HostRead, cpus: &[Cpu]) -> Vec<SoftnetCpu> {
+    let bytes = host.read(Path::new("/proc/net/softnet_stat")).unwrap_or_default();
+    // Before kernel 5.10 row n is the n-th online CPU.
+    let online =
+        cpus.iter().filter(|c| c.online).map(|c| Some(c.id)).chain(std::iter::repeat(None));
+    let rows = softnet(&bytes).into_iter().zip(online);
+    rows.filter_map(|(row, by_order)| {
+        Some(SoftnetCpu {
+            cpu: row.cpu.or(by_order)?,
+            packets: row.packets,
+            dropped: row.dropped,
+            squeezed: row.squeezed,
+            received_rps: row.received_rps,
+        })
+    })
+    .collect()
+}

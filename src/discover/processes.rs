@@ -1,0 +1,64 @@
+//! Programs whose names matter here: NAPI threads, services that set what we set, pppd.
+
+use std::path::Path;
+
+use super::text;
+use crate::host::HostRead;
+
+/// A process that was looked for.
+pub(super) struct Process {
+    pub(super) pid: u32,
+    /// Its name (`comm`), cut to 15 bytes for programs.
+    pub(super) name: String,
+}
+
+/// Programs by name; NAPI threads go by their prefix.
+const WANTED: &[&str] = &["irqbalance", "tuned", "NetworkManager", "pppd", "bpftune"];
+const NAPI: &str = "napi/";
+
+/// Those that run, by number.
+pub(super) fn discover(host: &dyn HostRead) -> Vec<Process> {
+    let names = host.list(Path::new("/proc")).unwrap_or_default();
+    let mut found: Vec<Process> = names
+        .iter()
+        .filter_map(|name| name.parse::<u32>().ok())
+        .filter_map(|pid| {
+            let name = text(host, Path::new(&format!("/proc/{pid}/comm")))?;
+            let wanted = WANTED.contains(&name.as_str()) || name.starts_with(NAPI);
+            wanted.then_some(Process { pid, name })
+        })
+        .collect();
+    found.sort_by_key(|p| p.pid);
+    found
+}
+
+/// Threads that poll for `device`: `napi/<device>-<NAPI number>`.
+pub(super) fn napi_threads(processes: &[Process], device: &str) -> Vec<u32> {
+    let of_device = |p: &&Process| {
+        let rest = p.name.strip_prefix(NAPI).and_then(|rest| rest.strip_prefix(device));
+        let number = rest.and_then(|rest| rest.strip_prefix('-'));
+        number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    };
+    processes.iter().filter(of_device).map(|p| p.pid).collect()
+}
+
+/// The words of a process's command line.
+pub(super) fn arguments(host: &dyn HostRead, pid: u32) -> Vec<String> {
+    let bytes = host.read(Path::new(&format!("/proc/{pid}/cmdline"))).unwrap_or_default();
+    let words = bytes.split(|b| *b == 0).filter(|w| !w.is_empty());
+    words.map(|w| String::from_utf8_lossy(w).into_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_eth1_are_not_those_of_eth10() {
+        let names = ["napi/eth1-8193", "napi/eth10-8194", "napi/eth1-", "napi/eth1-x", "pppd"];
+        let processes: Vec<Process> =
+            (1..).zip(names).map(|(pid, name)| Process { pid, name: name.to_owned() }).collect();
+        assert_eq!(napi_threads(&processes, "eth1"), [1]);
+        assert_eq!(napi_threads(&processes, "eth10"), [2]);
+    }
+}

@@ -1,0 +1,199 @@
+//! From each device that bears an IP address down to the ports, and which side it is on.
+
+use std::path::Path;
+
+use super::openwrt::OpenWrt;
+use super::processes::{Process, arguments};
+use crate::host::HostRead;
+use crate::model::path::Nftables;
+use crate::model::snapshot::NetDev;
+use crate::model::stack::{Layer, Role, Side};
+use crate::parse::{pppoe, route};
+
+/// No real stack is deeper; devices that stand on each other in a circle end here.
+const DEEPEST: usize = 12;
+
+/// Fills in what stands on what where the kernel's `lower_*` links do not tell: DSA conduits and
+/// PPPoE sessions.
+pub(super) fn link(
+    host: &dyn HostRead,
+    netdevs: &mut [NetDev],
+    processes: &[Process],
+    openwrt: &OpenWrt,
+) {
+    let names: Vec<(u32, String)> = netdevs.iter().map(|d| (d.ifindex, d.name.clone())).collect();
+    let named = |name: &str| names.iter().any(|(_, n)| n == name);
+    let carriers = pppoe::devices(&host.read(Path::new("/proc/net/pppoe")).unwrap_or_default());
+    let dialled = dialled(host, processes);
+    let sessions = netdevs.iter().filter(|d| d.kind.as_deref() == Some("ppp")).count();
+    for device in netdevs {
+        match device.kind.as_deref() {
+            Some("dsa") => {
+                let of = |index| names.iter().find(|(i, _)| *i == index).map(|(_, n)| n.clone());
+                let lower = device.lower.first().cloned();
+                device.conduit = device.link.link.and_then(of).or(lower);
+            }
+            Some("ppp") => {
+                let by_daemon =
+                    || dialled.iter().find(|(ppp, _)| *ppp == device.name).map(|(_, d)| d.clone());
+                // The kernel's list does not name the ppp device; alone it can be no other.
+                let alone = || match carriers.as_slice() {
+                    [one] if sessions == 1 => Some(one.clone()),
+                    _ => None,
+                };
+                let over = openwrt.pppoe_over(&device.name).or_else(by_daemon).or_else(alone);
+                device.pppoe_over = over.filter(|d| named(d));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// ppp device and the device under it, as pppd was told: `... nic-eth0.7 ... ifname pppoe-wan`.
+fn dialled(host: &dyn HostRead, processes: &[Process]) -> Vec<(String, String)> {
+    let daemons = processes.iter().filter(|p| p.name == "pppd");
+    daemons
+        .filter_map(|daemon| {
+            let words = arguments(host, daemon.pid);
+            let after = |key: &str| {
+                words.iter().position(|w| w == key).and_then(|at| words.get(at + 1)).cloned()
+            };
+            let carrier = words.iter().find_map(|w| w.strip_prefix("nic-")).map(str::to_owned);
+            let unit = || after("unit").map(|n| format!("ppp{n}"));
+            Some((after("ifname").or_else(unit)?, carrier?))
+        })
+        .collect()
+}
+
+/// The trees, WAN first, then LAN, each by name.
+pub(super) fn discover(
+    host: &dyn HostRead,
+    netdevs: &[NetDev],
+    openwrt: &OpenWrt,
+    nftables: Option<&Nftables>,
+) -> Vec<Layer> {
+    let bears = |d: &NetDev| d.link.ipv4 > 0 || d.link.ipv6 > 0;
+    let mut tops: Vec<&NetDev> = netdevs.iter().filter(|d| bears(d)).collect();
+    if tops.is_empty() {
+        // Nothing is known of addresses: what nothing else stands on.
+        let carried: Vec<&str> =
+            netdevs.iter().flat_map(|d| below(d, netdevs).0).map(|d| d.name.as_str()).collect();
+        tops = netdevs.iter().filter(|d| !carried.contains(&d.name.as_str())).collect();
+    }
+    let roles = Roles::read(host, openwrt, nftables);
+    let mut trees: Vec<Layer> = tops
+        .into_iter()
+        .map(|d| Layer { role: roles.of(d), ..layer(d, netdevs, DEEPEST) })
+        .collect();
+    let order = |layer: &Layer| match layer.role.as_ref().map(|r| r.side) {
+        Some(Side::Wan) => 0,
+        Some(Side::Lan) => 1,
+        None => 2,
+    };
+    trees.sort_by(|a, b| order(a).cmp(&order(b)).then_with(|| a.device.cmp(&b.device)));
+    trees
+}
+
+fn layer(device: &NetDev, all: &[NetDev], deeper: usize) -> Layer {
+    let (under, by) = if deeper == 0 { (Vec::new(), "") } else { below(device, all) };
+    Layer {
+        device: device.name.clone(),
+        kind: kind(device),
+        role: None,
+        by: by.to_owned(),
+        below: under.into_iter().map(|d| layer(d, all, deeper - 1)).collect(),
+    }
+}
+
+/// What a device stands on, and how that is known.
+fn below<'a>(device: &NetDev, all: &'a [NetDev]) -> (Vec<&'a NetDev>, &'static str) {
+    let find = |name: &str| all.iter().find(|d| d.name == name && d.name != device.name);
+    if let Some(over) = device.pppoe_over.as_deref().and_then(find) {
+        return (vec![over], "PPPoE session");
+    }
+    if let Some(conduit) = device.conduit.as_deref().and_then(find) {
+        return (vec![conduit], "DSA conduit");
+    }
+    let lower: Vec<&NetDev> = device.lower.iter().filter_map(|name| find(name)).collect();
+    if !lower.is_empty() {
+        return (lower, "lower link");
+    }
+    // Bridges and bonds of old kernels link upwards only.
+    let ports: Vec<&NetDev> =
+        all.iter().filter(|d| d.master.as_deref() == Some(device.name.as_str())).collect();
+    if !ports.is_empty() {
+        return (ports, "master link");
+    }
+    // A veth's iflink is its other end, a tunnel's the device that its packets leave by.
+    let stands = matches!(device.kind.as_deref(), Some("vlan" | "macvlan" | "ipvlan" | "macsec"));
+    let link = device.link.link.filter(|_| stands);
+    let under = link.and_then(|l| all.iter().find(|d| d.ifindex == l && d.name != device.name));
+    (under.into_iter().collect(), "iflink")
+}
+
+fn kind(device: &NetDev) -> String {
+    let words = match device.kind.as_deref() {
+        Some("vlan") => match device.link.vlan {
+            Some(id) => format!("vlan {id}"),
+            None => "vlan".into(),
+        },
+        Some("ppp") if device.pppoe_over.is_some() => "pppoe".into(),
+        Some("dsa") => "dsa port".into(),
+        Some("wlan") => "wifi".into(),
+        Some(kind) => kind.to_owned(),
+        None if device.is_hardware() => "nic".into(),
+        None => "virtual".into(),
+    };
+    match &device.driver {
+        Some(driver) if device.is_hardware() && device.kind.as_deref() != Some("dsa") => {
+            format!("{words} {driver}")
+        }
+        _ => words,
+    }
+}
+
+/// What tells the sides apart.
+struct Roles {
+    routes: Vec<String>,
+    zones: Vec<super::openwrt::Zone>,
+    masqueraded: Vec<String>,
+}
+
+impl Roles {
+    fn read(host: &dyn HostRead, openwrt: &OpenWrt, nftables: Option<&Nftables>) -> Self {
+        let read = |path: &str| host.read(Path::new(path)).unwrap_or_default();
+        let v4 = route::defaults(&read("/proc/net/route"));
+        let v6 = route::defaults_v6(&read("/proc/net/ipv6_route"));
+        Self {
+            routes: v4.into_iter().chain(v6).map(|r| r.device).collect(),
+            zones: openwrt.zones(),
+            masqueraded: nftables.map(|n| n.masquerade_devices.clone()).unwrap_or_default(),
+        }
+    }
+
+    fn of(&self, device: &NetDev) -> Option<Role> {
+        let has = |list: &[String]| list.contains(&device.name);
+        let role = |side, reason: String| Some(Role { side, reason });
+        if let Some(zone) = self.zones.iter().find(|z| has(&z.devices)) {
+            if zone.masquerades || zone.name == "wan" {
+                return role(Side::Wan, format!("firewall zone {}", zone.name));
+            }
+            if zone.name == "lan" {
+                return role(Side::Lan, "firewall zone lan".into());
+            }
+        }
+        if has(&self.routes) {
+            return role(Side::Wan, "default route".into());
+        }
+        if has(&self.masqueraded) {
+            return role(Side::Wan, "nftables masquerades what leaves by it".into());
+        }
+        // Tunnels and the machine's own little networks are neither.
+        let inner = matches!(device.kind.as_deref(), Some("wireguard" | "tun" | "veth" | "dummy"));
+        let known = !self.routes.is_empty() || !self.masqueraded.is_empty();
+        if known && !inner {
+            return role(Side::Lan, "bears an address; the default route is elsewhere".into());
+        }
+        None
+    }
+}
