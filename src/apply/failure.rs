@@ -1,0 +1,83 @@
+//! What the kernel's answer to a write means, in words that lead somewhere.
+
+use rustix::io::Errno;
+
+use crate::host::HostError;
+use crate::model::knob::Knob;
+
+/// Why a setting could not be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// The line can't be moved: a fact about the hardware or driver, not worth a second try.
+    Fixed,
+    /// It may work a moment later.
+    Transient,
+    /// The CPU's table of interrupt vectors is full.
+    NoSpace,
+    /// The mask names a CPU that is offline or does not exist.
+    OfflineCpu,
+    /// The file system is mounted read-only.
+    ReadOnly,
+    /// The file, device or queue is gone.
+    Absent,
+    /// A permission is missing.
+    Denied,
+    /// The kernel does not take this value.
+    Rejected,
+    /// Anything else.
+    Other,
+}
+
+/// What an answer means for this knob.
+#[must_use]
+pub fn classify(knob: &Knob, error: &HostError) -> Class {
+    let irq = matches!(knob, Knob::IrqAffinity { .. });
+    match error.errno {
+        // An immovable line answers EIO, since 6.12 EPERM (kernel/irq/proc.c
+        // write_irq_affinity); some PCIe MSI domains answer EINVAL.
+        Errno::IO | Errno::PERM | Errno::INVAL if irq => Class::Fixed,
+        Errno::AGAIN | Errno::BUSY | Errno::NOMEM | Errno::RANGE | Errno::INTR => Class::Transient,
+        Errno::NOSPC if irq => Class::NoSpace,
+        Errno::OVERFLOW => Class::OfflineCpu,
+        Errno::ROFS => Class::ReadOnly,
+        Errno::ACCESS | Errno::PERM => Class::Denied,
+        Errno::INVAL => Class::Rejected,
+        _ if error.is_absent() => Class::Absent,
+        _ => Class::Other,
+    }
+}
+
+impl Class {
+    /// What it means, for a person; the kernel's own words stand beside it.
+    #[must_use]
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::Fixed => "fixed: the kernel does not let this interrupt line be moved",
+            Self::Transient => "failed: the kernel stayed busy with it over several tries",
+            Self::NoSpace => "failed: that CPU has no interrupt vector left",
+            Self::OfflineCpu => "failed: the mask names a CPU that is offline or does not exist",
+            Self::ReadOnly => "failed: its file system is mounted read-only",
+            Self::Absent => "absent: it vanished while the plan was being applied",
+            Self::Denied => "failed: a permission is missing",
+            Self::Rejected => "failed: the kernel does not take this value",
+            Self::Other => "failed",
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Fixed => "leave this line where it is: linerate plan --candidate rps-others",
+            Self::Transient => "try again",
+            Self::NoSpace => "spread the interrupts over more CPUs, or lower the queue count",
+            Self::OfflineCpu => "make a new plan on this machine: linerate plan",
+            Self::ReadOnly => {
+                "in a container, run it on the host; else mount -o remount,rw that file system"
+            }
+            Self::Absent => "make a new plan on this machine: linerate plan",
+            Self::Denied => "run it as root; in a container, on the host",
+            Self::Rejected | Self::Other => return None,
+        })
+    }
+}

@@ -1,0 +1,267 @@
+//! Where a setting lies in the kernel's files, and what their text means.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::host::{HostError, HostRead};
+use crate::model::cpuset::CpuSet;
+use crate::model::knob::{Knob, Value};
+use crate::model::plan::Candidate;
+use crate::model::snapshot::{Irq, Snapshot};
+use crate::model::units::IrqLine;
+use crate::parse::cpumask;
+
+/// A setting with its place on this machine and the value that is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// What is set.
+    pub knob: Knob,
+    /// The kernel's file.
+    pub path: PathBuf,
+    /// What is asked for.
+    pub wanted: Value,
+    /// A path that exists as long as an interrupt number still is this line's.
+    pub witness: Option<PathBuf>,
+}
+
+/// The kernel's file of a knob.
+///
+/// # Errors
+/// Usage for a name that can't be one; not supported when the device or its interrupt is not on
+/// this machine.
+pub fn path(knob: &Knob, snapshot: &Snapshot) -> Result<PathBuf> {
+    if let Some(bad) = bad_name(knob) {
+        return Err(Error::usage(format!("set {knob}"), bad));
+    }
+    let Some(device) = knob.device() else { return Ok(static_path(knob)) };
+    if snapshot.netdev(device).is_none() {
+        return Err(device_gone(device));
+    }
+    match knob {
+        Knob::IrqAffinity { .. } => line(knob, snapshot).map(|irq| affinity_path(irq.line)),
+        _ => Ok(static_path(knob)),
+    }
+}
+
+/// Names are checked whatever the value: any value of the right kind will do for that.
+fn bad_name(knob: &Knob) -> Option<crate::model::knob::BadSetting> {
+    let some = match knob {
+        Knob::RpsFlowCnt { .. } => Value::Count(0),
+        Knob::Governor { .. } => Value::Word("any".into()),
+        _ => Value::Cpus(CpuSet::single(crate::model::units::CpuId(0))),
+    };
+    knob.check(&some).err()
+}
+
+fn line<'a>(knob: &Knob, snapshot: &'a Snapshot) -> Result<&'a Irq> {
+    let found = match knob {
+        Knob::IrqAffinity { irq } => snapshot.irqs.iter().find(|i| i.id == *irq),
+        _ => None,
+    };
+    found.ok_or_else(|| {
+        Error::not_supported(
+            format!("find the interrupt line for {knob}"),
+            "absent: no line here is that",
+        )
+        .hint("the driver may have other queues now; make a new plan: linerate plan")
+    })
+}
+
+fn device_gone(device: &str) -> Error {
+    Error::not_supported(
+        format!("find device {device}"),
+        format!("device {device} is not here any more"),
+    )
+    .hint("plug it in again, or make a new plan: linerate plan")
+}
+
+/// The path of a knob whose path does not depend on the machine; for an interrupt line, which
+/// has none, the directory of all of them.
+fn static_path(knob: &Knob) -> PathBuf {
+    let queue = |device: &str, queue: String, file: &str| {
+        PathBuf::from(format!("/sys/class/net/{device}/queues/{queue}/{file}"))
+    };
+    match knob {
+        Knob::IrqAffinity { .. } => PathBuf::from("/proc/irq"),
+        Knob::RpsCpus { device, queue: n } => queue(device, format!("rx-{n}"), "rps_cpus"),
+        Knob::XpsCpus { device, queue: n } => queue(device, format!("tx-{n}"), "xps_cpus"),
+        Knob::RpsFlowCnt { device, queue: n } => queue(device, format!("rx-{n}"), "rps_flow_cnt"),
+        Knob::Governor { policy } => {
+            PathBuf::from(format!("/sys/devices/system/cpu/cpufreq/{policy}/scaling_governor"))
+        }
+    }
+}
+
+fn affinity_path(line: IrqLine) -> PathBuf {
+    PathBuf::from(format!("/proc/irq/{line}/smp_affinity"))
+}
+
+/// Whether `path` can be the file of `knob`: a journal is never trusted with a path.
+#[must_use]
+pub fn path_fits(knob: &Knob, path: &Path) -> bool {
+    if bad_name(knob).is_some() {
+        return false;
+    }
+    let Knob::IrqAffinity { .. } = knob else { return path == static_path(knob) };
+    let number = path
+        .to_str()
+        .and_then(|p| p.strip_prefix("/proc/irq/")?.strip_suffix("/smp_affinity")?.parse().ok());
+    // Written back, "+5" or "005" would not be the same.
+    number.is_some_and(|n| path == affinity_path(IrqLine(n)))
+}
+
+/// Where and to what every setting of a candidate goes.
+///
+/// # Errors
+/// Usage for a setting that can't be meant, or two values for one file; not supported when a
+/// device or interrupt line is not on this machine.
+pub fn resolve(snapshot: &Snapshot, candidate: &Candidate) -> Result<Vec<Target>> {
+    let mut targets: Vec<Target> = Vec::with_capacity(candidate.settings.len());
+    for setting in &candidate.settings {
+        let (knob, wanted) = (setting.knob.clone(), setting.after.clone());
+        knob.check(&wanted).map_err(|bad| Error::usage(format!("set {knob}"), bad))?;
+        let path = path(&knob, snapshot)?;
+        if let Some(earlier) = targets.iter().find(|t| t.path == path) {
+            if same(&knob, &earlier.wanted, &wanted) {
+                continue;
+            }
+            return Err(Error::usage(
+                format!("set {knob}: {}", path.display()),
+                format!(
+                    "{} asks for {wanted}, and for {} by way of {}",
+                    candidate.name, earlier.wanted, earlier.knob
+                ),
+            )
+            .hint("devices that share an interrupt line can only have one affinity"));
+        }
+        let witness = match &knob {
+            // register_handler_proc (kernel/irq/proc.c) makes this directory for each handler.
+            Knob::IrqAffinity { .. } => line(&knob, snapshot).ok().and_then(|irq| {
+                let plain = !irq.action.is_empty() && !irq.action.contains(['/', ',', '\0']);
+                plain.then(|| PathBuf::from(format!("/proc/irq/{}/{}", irq.line, irq.action)))
+            }),
+            _ => None,
+        };
+        targets.push(Target { knob, path, wanted, witness });
+    }
+    Ok(targets)
+}
+
+/// The text of a kernel file as it has to be written to get the same state back.
+///
+/// # Errors
+/// What the kernel answered.
+pub fn read_text(host: &dyn HostRead, path: &Path) -> std::result::Result<String, HostError> {
+    let text = host.read(path)?;
+    Ok(String::from_utf8_lossy(&text).trim_end_matches(['\n', '\0']).to_owned())
+}
+
+/// What the text of a knob's file means.
+///
+/// # Errors
+/// The text, where it means nothing that this program knows.
+pub fn meaning(knob: &Knob, text: &str) -> std::result::Result<Value, String> {
+    let unknown = || format!("its text {:?} is not understood", shortened(text));
+    match knob {
+        Knob::IrqAffinity { .. } | Knob::RpsCpus { .. } | Knob::XpsCpus { .. } => {
+            cpumask::mask(text.as_bytes()).map(Value::Cpus).map_err(|_| unknown())
+        }
+        Knob::RpsFlowCnt { .. } => text.trim().parse().map(Value::Count).map_err(|_| unknown()),
+        Knob::Governor { .. } => Ok(Value::Word(text.trim().to_owned())),
+    }
+}
+
+/// Whether two values of a knob are the same to the kernel.
+#[must_use]
+pub fn same(knob: &Knob, wanted: &Value, actual: &Value) -> bool {
+    match (knob, wanted, actual) {
+        // store_rps_dev_flow_table_cnt (net/core/net-sysfs.c) rounds up to a power of two.
+        (Knob::RpsFlowCnt { .. }, Value::Count(wanted), Value::Count(actual)) => {
+            let rounded = |n: u64| if n == 0 { Some(0) } else { n.checked_next_power_of_two() };
+            wanted == actual || rounded(*wanted) == rounded(*actual)
+        }
+        _ => wanted == actual,
+    }
+}
+
+/// Whether two texts of a knob's file mean the same to the kernel.
+#[must_use]
+pub fn same_text(knob: &Knob, one: &str, other: &str) -> bool {
+    match (meaning(knob, one), meaning(knob, other)) {
+        (Ok(one), Ok(other)) => same(knob, &one, &other),
+        _ => one.trim() == other.trim(),
+    }
+}
+
+/// A value for a person: what the text means, or the text.
+#[must_use]
+pub fn told(knob: &Knob, text: &str) -> String {
+    meaning(knob, text).map_or_else(|_| format!("{:?}", shortened(text)), |value| value.to_string())
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(80).collect()
+}
+
+/// Why a knob's file is not there: its device went, or this kernel has no such setting.
+pub(super) fn absent(host: &dyn HostRead, knob: &Knob, path: &Path) -> Error {
+    if let Some(device) = knob.device()
+        && host.list(&Path::new("/sys/class/net").join(device)).is_err()
+    {
+        return device_gone(device);
+    }
+    Error::not_supported(
+        format!("set {knob}: {}", path.display()),
+        "absent: this kernel or driver has no such setting",
+    )
+    .hint("make a new plan on this machine: linerate plan")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::FakeHost;
+    use crate::model::snapshot::{IrqId, IrqRole};
+
+    fn rps(device: &str) -> Knob {
+        Knob::RpsCpus { device: device.into(), queue: 2 }
+    }
+
+    #[test]
+    fn a_knob_leads_to_its_file_and_an_interrupt_to_its_line_of_today() {
+        let fake = FakeHost::router(4, &[("eth0", 4), ("eth1", 1)]);
+        let snapshot = fake.snapshot();
+        let path = |knob| path(&knob, &snapshot).unwrap().display().to_string();
+        assert_eq!(path(rps("eth0")), "/sys/class/net/eth0/queues/rx-2/rps_cpus");
+        let xps = Knob::XpsCpus { device: "eth0".into(), queue: 1 };
+        assert_eq!(path(xps), "/sys/class/net/eth0/queues/tx-1/xps_cpus");
+        let id = IrqId { device: "eth1".into(), queue: 0, role: IrqRole::Combined };
+        let line = snapshot.irqs.iter().find(|i| i.id == id).unwrap().line;
+        assert_eq!(path(Knob::IrqAffinity { irq: id }), format!("/proc/irq/{line}/smp_affinity"));
+    }
+
+    #[test]
+    fn a_path_from_a_journal_must_be_the_knobs_own() {
+        let irq =
+            Knob::IrqAffinity { irq: IrqId { device: "eth0".into(), queue: 0, role: IrqRole::Rx } };
+        assert!(path_fits(&irq, Path::new("/proc/irq/24/smp_affinity")));
+        for path in
+            ["/proc/irq/../sys/kernel/core_pattern", "/proc/irq/024/smp_affinity", "/etc/passwd"]
+        {
+            assert!(!path_fits(&irq, Path::new(path)), "{path}");
+        }
+        assert!(path_fits(&rps("eth0"), Path::new("/sys/class/net/eth0/queues/rx-2/rps_cpus")));
+        assert!(!path_fits(&rps("eth0"), Path::new("/sys/class/net/eth0/queues/rx-3/rps_cpus")));
+        assert!(!path_fits(&rps("../x"), Path::new("/sys/class/net/../x/queues/rx-2/rps_cpus")));
+    }
+
+    #[test]
+    fn values_are_compared_as_the_kernel_understands_them() {
+        assert!(same_text(&rps("eth0"), "00000000,00000003", "3"));
+        assert!(!same_text(&rps("eth0"), "3", "2"));
+        let rfs = Knob::RpsFlowCnt { device: "eth0".into(), queue: 0 };
+        assert!(same_text(&rfs, "1000", "1024"));
+        assert!(!same_text(&rfs, "0", "1"));
+        assert!(!same_text(&rfs, "1024", "2048"));
+    }
+}

@@ -1,0 +1,292 @@
+//! Changing the router, all or nothing, and getting back exactly.
+//!
+//! ```text
+//!   Candidate ─▶ knob (where?) ─▶ prepare (what differs?) ─▶ journal, fsynced
+//!                                                              │
+//!                            done ◀── read back ◀── write ◀────┤ one by one
+//!                                         │ any failure,       │
+//!                                         ▼ or a stop          │
+//!            exactly as before ◀── undo (pure) ◀───────────────┘ also after a kill -9:
+//!                                                  settle, on the next call
+//! ```
+//!
+//! Every function that writes takes a [`Lock`]: one process at a time.
+
+pub mod deadman;
+pub mod failure;
+pub mod knob;
+mod place;
+mod rollback;
+mod session;
+pub mod undo;
+mod write;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub use place::Place;
+pub use rollback::{InForce, RolledBack, rollback, settle, status};
+pub use session::Session;
+
+use self::failure::Class;
+use self::knob::{Target, meaning, read_text, resolve, same};
+use self::undo::Left;
+use self::write::{Trouble, listed, restore, set};
+use crate::error::{Error, Result};
+use crate::exit_code::ExitCode;
+use crate::host::{HostError, HostRead, HostWrite, clock};
+use crate::model::knob::{Knob, Value};
+use crate::model::plan::Candidate;
+use crate::model::snapshot::Snapshot;
+use crate::store::Lock;
+use crate::store::journal::{Entry, Header, Step, Writer};
+
+/// A write that is to be made, or was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Write {
+    /// What is set.
+    pub knob: Knob,
+    /// The kernel's file.
+    pub path: PathBuf,
+    /// What it means now.
+    pub before: Value,
+    /// What it is to mean.
+    pub after: Value,
+    /// Its exact text now.
+    pub before_text: String,
+    /// The exact text to write.
+    pub after_text: String,
+    witness: Option<PathBuf>,
+}
+
+/// What applying a candidate comes down to on this machine.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Prepared {
+    /// What differs and has to be written, in this order.
+    pub writes: Vec<Write>,
+    /// How many settings are as wanted already.
+    pub already: usize,
+}
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Applied {
+    /// What was written; empty when everything was as wanted already.
+    pub writes: Vec<Write>,
+    /// How many settings were as wanted already.
+    pub already: usize,
+    /// What a person should know, a line each.
+    pub notes: Vec<String>,
+}
+
+/// The exact writes that [`apply`] would make. Changes nothing (`--dry-run`).
+///
+/// # Errors
+/// Usage when the candidate can't be meant; not supported when a setting is not there or can't be
+/// read.
+pub fn prepare(
+    host: &dyn HostRead,
+    snapshot: &Snapshot,
+    candidate: &Candidate,
+) -> Result<Prepared> {
+    let mut prepared = Prepared::default();
+    for target in resolve(snapshot, candidate)? {
+        let write = current(host, target)?;
+        if same(&write.knob, &write.after, &write.before) {
+            prepared.already += 1;
+        } else {
+            prepared.writes.push(write);
+        }
+    }
+    Ok(prepared)
+}
+
+/// Looks up what a target is now.
+fn current(host: &dyn HostRead, target: Target) -> Result<Write> {
+    let Target { knob, path, wanted, witness } = target;
+    let before_text = read_text(host, &path).map_err(|e| unreadable(host, &knob, &e))?;
+    let before = meaning(&knob, &before_text)
+        .map_err(|why| Error::not_supported(format!("read {knob}: {}", path.display()), why))?;
+    // Only a witness that is there can go away.
+    let witness = witness.filter(|path| host.list(path).is_ok());
+    let after_text = wanted.to_kernel();
+    Ok(Write { knob, path, before, after: wanted, before_text, after_text, witness })
+}
+
+fn unreadable(host: &dyn HostRead, knob: &Knob, error: &HostError) -> Error {
+    if error.is_absent() {
+        return knob::absent(host, knob, &error.path);
+    }
+    let what = format!("read {knob}: {}", error.path.display());
+    if error.is_denied() {
+        return Error::not_permitted(what, error.reason()).hint("run it as root");
+    }
+    Error::not_supported(what, error.reason())
+}
+
+/// Sets everything a candidate asks for, all or nothing: journal first, then each write with its
+/// read-back. When everything is as wanted already, nothing is written at all. What an earlier
+/// run left half done is settled first.
+///
+/// # Errors
+/// Before anything is written: usage, not permitted, not supported. After that: rolled back
+/// (exit 7) with what failed and why, everything being as before; rollback incomplete (exit 8)
+/// with the list of what is left; interrupted (exit 130) when `stop` was set, everything being as
+/// before.
+pub fn apply(
+    host: &dyn HostWrite,
+    snapshot: &Snapshot,
+    candidate: &Candidate,
+    lock: &Lock,
+    stop: &AtomicBool,
+) -> Result<Applied> {
+    let notes = settle(host, lock)?.notes;
+    let Prepared { writes, already } = prepare(host, snapshot, candidate)?;
+    let mut applied = Applied { writes: Vec::new(), already, notes };
+    if writes.is_empty() {
+        applied.notes.push(format!("{} is in force already: nothing to write", candidate.name));
+        return Ok(applied);
+    }
+    let halted = || stop.load(Ordering::Relaxed);
+    if halted() {
+        return Err(Error::interrupted(format!("apply {}", candidate.name)));
+    }
+    let entries = writes.iter().map(|write| entry(write, vec![write.after_text.clone()]));
+    let mut journal = begin(host, lock, &candidate.name, entries.collect())?;
+    for (number, write) in writes.iter().enumerate() {
+        if halted() {
+            return Err(back_out(host, &journal, Cause::Stopped(&candidate.name)));
+        }
+        if let Err(cause) = one(host, &mut journal, number, write) {
+            return Err(back_out(host, &journal, cause));
+        }
+    }
+    if halted() {
+        return Err(back_out(host, &journal, Cause::Stopped(&candidate.name)));
+    }
+    if let Err(e) = journal.step(Step::Applied(true)) {
+        return Err(back_out(host, &journal, Cause::Journal(e)));
+    }
+    applied.writes = writes;
+    Ok(applied)
+}
+
+fn entry(write: &Write, after: Vec<String>) -> Entry {
+    Entry {
+        knob: write.knob.clone(),
+        path: write.path.clone(),
+        before: write.before_text.clone(),
+        after,
+        witness: write.witness.clone(),
+    }
+}
+
+fn begin(host: &dyn HostRead, lock: &Lock, name: &str, entries: Vec<Entry>) -> Result<Writer> {
+    let now = u64::try_from(clock::boottime().as_millis()).unwrap_or(u64::MAX);
+    let what = format!("{} ({name})", lock.verb());
+    Writer::create(lock, Header::new(host.identity(), now, what, entries))
+}
+
+/// One write between its two lines of the journal.
+fn one<'a>(
+    host: &dyn HostWrite,
+    journal: &mut Writer,
+    number: usize,
+    write: &'a Write,
+) -> std::result::Result<(), Cause<'a>> {
+    journal.step(Step::Begin(number)).map_err(Cause::Journal)?;
+    set(host, &write.knob, &write.path, &write.after_text).map_err(|trouble| Cause::Failed {
+        number,
+        write,
+        trouble,
+    })?;
+    journal.step(Step::Done(number)).map_err(Cause::Journal)
+}
+
+/// Why a transaction does not go on.
+enum Cause<'a> {
+    /// It was asked to stop, while doing this.
+    Stopped(&'a str),
+    /// A setting could not be made; it was the write of this number.
+    Failed { number: usize, write: &'a Write, trouble: Trouble },
+    /// The journal could not be written.
+    Journal(Error),
+}
+
+impl Cause<'_> {
+    /// The error to show when everything is as before again.
+    fn into_error(self) -> Error {
+        match self {
+            Self::Stopped(name) => Error::interrupted(format!("apply {name}")),
+            Self::Journal(e) => {
+                let error = Error::new(
+                    ExitCode::RolledBack,
+                    "keep the journal",
+                    format!("{e}; everything was rolled back"),
+                );
+                match e.remedy() {
+                    Some(hint) => error.hint(hint),
+                    None => error,
+                }
+            }
+            Self::Failed { number, write, trouble } => {
+                let what = format!("set {}: {}", write.knob, write.path.display());
+                let class = trouble.class();
+                // The first write tells whether we may write here at all.
+                let nothing_yet =
+                    number == 0 && matches!(class, Some(Class::Denied | Class::ReadOnly));
+                let error = if nothing_yet {
+                    Error::not_permitted(what, format!("{trouble}; nothing was changed"))
+                } else {
+                    let why = format!("{trouble}; everything was rolled back");
+                    Error::new(ExitCode::RolledBack, what, why)
+                };
+                match class.and_then(Class::hint) {
+                    Some(hint) => error.hint(hint),
+                    None => error,
+                }
+            }
+        }
+    }
+
+    /// What went wrong first, for the case that restoring goes wrong too.
+    fn first(&self) -> String {
+        match self {
+            Self::Stopped(name) => format!("apply {name}: interrupted"),
+            Self::Journal(e) => e.to_string(),
+            Self::Failed { write, trouble, .. } => {
+                format!("set {}: {}: {trouble}", write.knob, write.path.display())
+            }
+        }
+    }
+}
+
+/// Puts everything back, and says what happened.
+fn back_out(host: &dyn HostWrite, journal: &Writer, cause: Cause<'_>) -> Error {
+    let left = put_back(host, journal);
+    if left.is_empty() { cause.into_error() } else { incomplete(&cause.first(), &left) }
+}
+
+/// Undoes an unfinished transaction of this very process, and removes its journal when nothing is
+/// left. Gives what could not be restored.
+fn put_back(host: &dyn HostWrite, journal: &Writer) -> Vec<Left> {
+    let plan = undo::undo(&[journal.journal()], |entry| rollback::now(host, entry), false);
+    let (_, left) = restore(host, plan);
+    if left.is_empty()
+        && let Err(e) = journal.remove()
+    {
+        // Harmless: the next run finds everything as before and removes it.
+        log::warn!("{e}");
+    }
+    left
+}
+
+fn incomplete(first: &str, left: &[Left]) -> Error {
+    let why = format!(
+        "failed, and {} could not be restored:{}",
+        rollback::counted(left.len(), "setting"),
+        listed(left)
+    );
+    Error::new(ExitCode::RollbackIncomplete, first, why)
+        .hint("linerate rollback tries again; --force also overwrites what somebody else set")
+}

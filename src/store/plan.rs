@@ -1,0 +1,515 @@
+//! Plan files: TOML that a person can read, check and edit.
+//!
+//! The count of settings stands at the top, so that a file cut at a line's end, which is still
+//! good TOML, is not taken for a smaller plan.
+
+#![expect(clippy::disallowed_methods, reason = "our own files, never the router's settings")]
+
+use std::io::{self, Read};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{words, write_file};
+use crate::error::{Error, Result};
+use crate::model::cpuset::CpuSet;
+use crate::model::knob::{Knob, Value};
+use crate::model::plan::{Candidate, Change, DeviceFact, Plan};
+use crate::model::snapshot::{IrqId, IrqRole, NetDev, Snapshot};
+
+const FORMAT: &str = "linerate-plan";
+const VERSION: i64 = 1;
+
+/// No plan is longer: 100 settings take 20 KB.
+const MAX_LENGTH: u64 = 4 << 20;
+
+/// The file as it is written.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    format: String,
+    version: i64,
+    name: String,
+    title: String,
+    reason: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    machine: Option<String>,
+    hostname: String,
+    cpus: CpuSet,
+    settings: usize,
+    #[serde(default, rename = "device")]
+    devices: Vec<Device>,
+    #[serde(default, rename = "setting")]
+    list: Vec<Setting>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Device {
+    name: String,
+    sysfs: String,
+    driver: String,
+    rx_queues: u32,
+}
+
+/// One setting. The reason comes last: a setting that was cut short has none.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Setting {
+    knob: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    device: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    queue: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    role: Option<IrqRole>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    policy: Option<String>,
+    before: toml::Value,
+    after: toml::Value,
+    reason: String,
+}
+
+const IRQ: &str = "irq-affinity";
+const RPS: &str = "rps-cpus";
+const XPS: &str = "xps-cpus";
+const RFS: &str = "rps-flow-cnt";
+const GOVERNOR: &str = "governor";
+/// How "no CPU" is written; for RPS and XPS it means "off".
+const NONE: &str = "none";
+
+/// The text of a plan file.
+///
+/// # Errors
+/// Usage when a setting has no reason: without one, a file that was cut could not be told from a
+/// whole one.
+pub fn to_text(plan: &Plan) -> Result<String> {
+    if let Some(change) = plan.candidate.settings.iter().find(|c| c.reason.is_empty()) {
+        return Err(Error::usage("write a plan", format!("{} has no reason", change.knob)));
+    }
+    let file = File {
+        format: FORMAT.into(),
+        version: VERSION,
+        name: plan.candidate.name.clone(),
+        title: plan.candidate.title.clone(),
+        reason: plan.candidate.reason.clone(),
+        machine: plan.machine.clone(),
+        hostname: plan.hostname.clone(),
+        cpus: plan.cpus.clone(),
+        settings: plan.candidate.settings.len(),
+        devices: plan.devices.iter().map(Device::from).collect(),
+        list: plan.candidate.settings.iter().map(Setting::from).collect(),
+    };
+    let body = toml::to_string(&file).map_err(|e| Error::usage("write a plan", e))?;
+    Ok(format!("{HEADER}\n{body}"))
+}
+
+const HEADER: &str = "\
+# A plan of linerate: what to set on one router, and why.
+#   linerate apply FILE     sets it, all or nothing    (--dry-run shows the writes)
+#   linerate verify FILE    is it in force?
+#   linerate rollback       sets everything back
+# CPUs are lists such as \"0-2,5\"; \"none\" means off. \"before\" is what was found when the plan
+# was made; rollback goes by what it finds when the plan is applied. Who adds or removes a setting
+# by hand corrects the count in \"settings\".
+";
+
+/// Writes a plan file, as a whole or not at all.
+///
+/// # Errors
+/// Not permitted or not supported when the file can't be written.
+pub fn write(path: &Path, plan: &Plan) -> Result<()> {
+    let text = to_text(plan)?;
+    write_file("plan", path, text.as_bytes())
+}
+
+/// Reads a plan file.
+///
+/// # Errors
+/// Usage (exit 2) that says what is wrong with it: missing, cut, not a plan, from a newer version,
+/// a setting that is not known or can't be meant.
+pub fn read(path: &Path) -> Result<Plan> {
+    let what = format!("read plan {}", path.display());
+    let fail = |e: io::Error| {
+        Error::usage(what.clone(), words(&e)).hint("linerate plan -o FILE makes one")
+    };
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(fail)?;
+    file.take(MAX_LENGTH + 1).read_to_end(&mut bytes).map_err(fail)?;
+    if bytes.len() as u64 > MAX_LENGTH {
+        return Err(Error::usage(what, "it is far too long for a plan"));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| Error::usage(&*what, "it is not text"))?;
+    parse(&text).map_err(|(why, hint)| Error::usage(what, why).hint(hint))
+}
+
+/// Why a text is no plan, and what to do about it.
+type Unusable = (String, &'static str);
+
+const MAKE_ANEW: &str = "make it anew: linerate plan";
+
+/// Reads the text of a plan file.
+///
+/// # Errors
+/// Why it is not a plan that this version can use, and a hint.
+pub fn parse(text: &str) -> std::result::Result<Plan, Unusable> {
+    let damaged = |e: toml::de::Error| {
+        let line = e.span().map(|s| text.get(..s.start).unwrap_or("").lines().count().max(1));
+        let place = line.map_or(String::new(), |n| format!(" (line {n})"));
+        (format!("it is cut short or damaged: {}{place}", e.message()), MAKE_ANEW)
+    };
+    let table: toml::Table = text.parse().map_err(damaged)?;
+    if table.get("format").and_then(toml::Value::as_str) != Some(FORMAT) {
+        return Err(("it is not a plan of linerate".into(), "linerate plan -o FILE makes one"));
+    }
+    match table.get("version").and_then(toml::Value::as_integer) {
+        Some(VERSION) => {}
+        Some(v) if v > VERSION => {
+            let why = format!("a newer linerate wrote it (format {v}, this one knows {VERSION})");
+            return Err((why, "use that version, or make it anew with this one: linerate plan"));
+        }
+        _ => return Err(("it does not say its version".into(), MAKE_ANEW)),
+    }
+    let file: File = toml::from_str(text).map_err(damaged)?;
+    if file.settings != file.list.len() {
+        let why = format!(
+            "it is cut short, or was edited: it says settings = {} and has {}",
+            file.settings,
+            file.list.len()
+        );
+        return Err((why, "make it anew (linerate plan), or correct the count"));
+    }
+    let mut settings = Vec::with_capacity(file.list.len());
+    for (number, setting) in file.list.into_iter().enumerate() {
+        let change = setting.into_change();
+        let change = change.map_err(|why| (format!("setting {}: {why}", number + 1), MAKE_ANEW))?;
+        if let Some(device) = change.knob.device()
+            && !file.devices.iter().any(|d| d.name == device)
+        {
+            let why = format!("setting {}: it has no [[device]] {device}", number + 1);
+            return Err((why, MAKE_ANEW));
+        }
+        settings.push(change);
+    }
+    Ok(Plan {
+        machine: file.machine,
+        hostname: file.hostname,
+        cpus: file.cpus,
+        devices: file.devices.into_iter().map(DeviceFact::from).collect(),
+        candidate: Candidate { name: file.name, title: file.title, reason: file.reason, settings },
+    })
+}
+
+impl From<&DeviceFact> for Device {
+    fn from(fact: &DeviceFact) -> Self {
+        let DeviceFact { name, sysfs, driver, rx_queues } = fact.clone();
+        Self { name, sysfs, driver, rx_queues }
+    }
+}
+
+impl From<Device> for DeviceFact {
+    fn from(device: Device) -> Self {
+        let Device { name, sysfs, driver, rx_queues } = device;
+        Self { name, sysfs, driver, rx_queues }
+    }
+}
+
+impl From<&Change> for Setting {
+    fn from(change: &Change) -> Self {
+        let value = |value: &Value| match value {
+            Value::Cpus(set) if set.is_empty() => NONE.into(),
+            Value::Cpus(set) => set.to_string().into(),
+            // TOML has no numbers beyond; nothing that is counted here comes near.
+            Value::Count(n) => i64::try_from(*n).unwrap_or(i64::MAX).into(),
+            Value::Word(word) => word.clone().into(),
+        };
+        let (knob, device, queue, role, policy) = match &change.knob {
+            Knob::IrqAffinity { irq } => {
+                (IRQ, Some(&irq.device), Some(irq.queue), Some(irq.role), None)
+            }
+            Knob::RpsCpus { device, queue } => (RPS, Some(device), Some(*queue), None, None),
+            Knob::XpsCpus { device, queue } => (XPS, Some(device), Some(*queue), None, None),
+            Knob::RpsFlowCnt { device, queue } => (RFS, Some(device), Some(*queue), None, None),
+            Knob::Governor { policy } => (GOVERNOR, None, None, None, Some(policy)),
+        };
+        Self {
+            knob: knob.into(),
+            device: device.cloned(),
+            queue,
+            role,
+            policy: policy.cloned(),
+            before: value(&change.before),
+            after: value(&change.after),
+            reason: change.reason.clone(),
+        }
+    }
+}
+
+impl Setting {
+    fn into_change(self) -> std::result::Result<Change, String> {
+        // A reason in triple quotes that was cut after two of them is good TOML, and empty.
+        if self.reason.is_empty() {
+            return Err(format!("{} has no reason: the file is cut short", self.knob));
+        }
+        let lacks = |what: &str| format!("{} needs {what}", self.knob);
+        let device = || self.device.clone().ok_or_else(|| lacks("a device"));
+        let queue = || self.queue.ok_or_else(|| lacks("a queue"));
+        let knob = match self.knob.as_str() {
+            IRQ => {
+                let role = self.role.ok_or_else(|| lacks("a role"))?;
+                Knob::IrqAffinity { irq: IrqId { device: device()?, queue: queue()?, role } }
+            }
+            RPS => Knob::RpsCpus { device: device()?, queue: queue()? },
+            XPS => Knob::XpsCpus { device: device()?, queue: queue()? },
+            RFS => Knob::RpsFlowCnt { device: device()?, queue: queue()? },
+            GOVERNOR => {
+                Knob::Governor { policy: self.policy.clone().ok_or_else(|| lacks("a policy"))? }
+            }
+            other => return Err(format!("{other:?} is not a setting that this version knows")),
+        };
+        let before = value_of(&knob, &self.before)?;
+        let after = value_of(&knob, &self.after)?;
+        knob.check(&after).map_err(|e| e.to_string())?;
+        Ok(Change { knob, before, after, reason: self.reason })
+    }
+}
+
+fn value_of(knob: &Knob, value: &toml::Value) -> std::result::Result<Value, String> {
+    let bad = || format!("{value} is no value for {knob}");
+    match (knob, value) {
+        (Knob::RpsFlowCnt { .. }, toml::Value::Integer(n)) => {
+            u64::try_from(*n).map(Value::Count).map_err(|_| bad())
+        }
+        (Knob::Governor { .. }, toml::Value::String(word)) => Ok(Value::Word(word.clone())),
+        (
+            Knob::IrqAffinity { .. } | Knob::RpsCpus { .. } | Knob::XpsCpus { .. },
+            toml::Value::String(list),
+        ) => {
+            // The empty text is a slip of the pen more often than it is meant.
+            let list = if list == NONE {
+                ""
+            } else if list.trim().is_empty() {
+                "?"
+            } else {
+                list
+            };
+            list.parse().map(Value::Cpus).map_err(|_| bad())
+        }
+        _ => Err(bad()),
+    }
+}
+
+/// Whether a plan fits the machine it is to be applied to.
+///
+/// # Errors
+/// Usage (exit 2) for another machine: its id, a device at another place or with another driver,
+/// fewer queues, a CPU that is not usable here. Not supported (exit 5) when a device is gone.
+pub fn check_machine(plan: &Plan, snapshot: &Snapshot) -> Result<()> {
+    let anew = "make a plan on this machine: linerate plan";
+    let what = format!("use plan {}", plan.candidate.name);
+    let other = |why: String| Err(Error::usage(what.clone(), why).hint(anew));
+    if let (Some(theirs), Some(ours)) = (&plan.machine, &snapshot.machine.id)
+        && theirs != ours
+    {
+        return other(format!(
+            "it is for another machine: {} (id {theirs}), and this is {} (id {ours})",
+            plan.hostname, snapshot.machine.hostname
+        ));
+    }
+    for fact in &plan.devices {
+        let Some(device) = snapshot.netdev(&fact.name) else {
+            let why = format!("device {} is not here any more", fact.name);
+            return Err(Error::not_supported(what, why)
+                .hint("plug it in again, or make a new plan: linerate plan"));
+        };
+        if let Some(why) = differs(fact, device) {
+            return other(why);
+        }
+    }
+    let usable = snapshot.usable_cpus();
+    for change in plan.candidate.changes() {
+        let Value::Cpus(asked) = &change.after else { continue };
+        if let Some(cpu) = asked.difference(&usable).first() {
+            let state = match snapshot.cpus.iter().find(|c| c.id == cpu) {
+                None => "does not exist here",
+                Some(c) if !c.online => "is offline",
+                Some(_) => "is isolated",
+            };
+            return other(format!("{} asks for {cpu}, which {state}", change.knob));
+        }
+    }
+    Ok(())
+}
+
+/// What makes a device another one than the plan was made for.
+fn differs(fact: &DeviceFact, device: &NetDev) -> Option<String> {
+    let name = &fact.name;
+    let here = device.sysfs.display().to_string();
+    let driver = device.driver.as_deref().unwrap_or_default();
+    let told = |driver: &str| if driver.is_empty() { "none" } else { driver }.to_owned();
+    let queues = device.rx_queues.len();
+    if here != fact.sysfs {
+        Some(format!("{name} is another device here: {here} instead of {}", fact.sysfs))
+    } else if driver != fact.driver {
+        let (ours, theirs) = (told(driver), told(&fact.driver));
+        Some(format!("{name} has another driver here: {ours} instead of {theirs}"))
+    } else if u32::try_from(queues).is_ok_and(|n| n < fact.rx_queues) {
+        Some(format!(
+            "{name} has {queues} receive queues here, and the plan is for {}",
+            fact.rx_queues
+        ))
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit_code::ExitCode;
+
+    const FIXTURE: &str = include_str!("../../fixtures/formats/plan-v1.toml");
+
+    fn plan() -> Plan {
+        let change = |knob, before: Value, after: Value| Change {
+            knob,
+            before,
+            after,
+            reason: "keeps the interrupt's \"own\" CPU free".into(),
+        };
+        let cpus = |list: &str| Value::Cpus(list.parse().unwrap());
+        let (device, policy) = (String::from("eth0"), String::from("policy0"));
+        let irq = IrqId { device: device.clone(), queue: 1, role: IrqRole::Combined };
+        Plan {
+            machine: Some("00112233445566aa".into()),
+            hostname: "router".into(),
+            cpus: "0-3".parse().unwrap(),
+            devices: vec![DeviceFact {
+                name: device.clone(),
+                sysfs: "/sys/devices/pci0000:00/0000:00:03.0/virtio0/net/eth0".into(),
+                driver: "virtio_net".into(),
+                rx_queues: 4,
+            }],
+            candidate: Candidate {
+                name: "irq-spread-rps".into(),
+                title: "interrupts spread, RPS to the other CPUs".into(),
+                reason: "2 network interrupts over 4 CPUs".into(),
+                settings: vec![
+                    change(Knob::IrqAffinity { irq }, cpus("0-3"), cpus("1")),
+                    change(
+                        Knob::RpsCpus { device: device.clone(), queue: 0 },
+                        cpus(""),
+                        cpus("2-3"),
+                    ),
+                    change(
+                        Knob::XpsCpus { device: device.clone(), queue: 12 },
+                        cpus("0"),
+                        cpus(""),
+                    ),
+                    change(
+                        Knob::RpsFlowCnt { device, queue: 0 },
+                        Value::Count(0),
+                        Value::Count(4096),
+                    ),
+                    change(
+                        Knob::Governor { policy },
+                        Value::Word("schedutil".into()),
+                        Value::Word("performance".into()),
+                    ),
+                ],
+            },
+        }
+    }
+
+    #[test]
+    fn the_first_version_of_the_format_stays_readable_and_is_what_is_written() {
+        assert_eq!(parse(FIXTURE).unwrap(), plan());
+        assert_eq!(to_text(&plan()).unwrap(), FIXTURE);
+    }
+
+    #[test]
+    fn a_plan_cut_anywhere_is_refused_and_never_taken_for_a_smaller_one() {
+        let whole = plan();
+        let mut refused = 0;
+        for end in 0..FIXTURE.len() {
+            match parse(&FIXTURE[..end]) {
+                Ok(read) => assert_eq!(read, whole, "cut at {end}"),
+                Err((why, hint)) => {
+                    assert!(!why.is_empty() && !hint.is_empty());
+                    refused += 1;
+                }
+            }
+        }
+        assert!(refused >= FIXTURE.len() - 1);
+    }
+
+    #[test]
+    fn each_way_of_being_no_plan_is_named() {
+        let with = |from: &str, to: &str| {
+            assert!(FIXTURE.contains(from), "{from}");
+            parse(&FIXTURE.replacen(from, to, 1)).unwrap_err().0
+        };
+        for (from, to, said) in [
+            ("linerate-plan", "something", "not a plan"),
+            ("version = 1", "version = 2", "newer linerate"),
+            ("version = 1", "", "version"),
+            ("\"rps-cpus\"", "\"warp-speed\"", "not a setting that this version knows"),
+            ("after = \"1\"", "after = \"none\"", "no CPU"),
+            ("after = \"2-3\"", "after = \"\"", "no value"),
+            ("after = \"2-3\"", "after = 12", "no value"),
+            ("after = \"2-3\"", "after = \"3-2\"", "no value"),
+            ("after = 4096", "after = -1", "no value"),
+            ("device = \"eth0\"", "device = \"../../../etc\"", "can't be the name"),
+            ("policy = \"policy0\"", "policy = \"../policy0\"", "can't be the name"),
+            ("queue = 12", "queue = -12", "cut short or damaged"),
+            ("queue = 12", "quue = 12", "unknown field"),
+            ("settings = 5", "settings = 6", "has 5"),
+            ("name = \"eth0\"", "name = \"eth7\"", "no [[device]]"),
+        ] {
+            let why = with(from, to);
+            assert!(why.contains(said), "{from} -> {to}: {why}");
+        }
+        assert!(parse("not = [toml").is_err());
+        assert!(parse("").unwrap_err().0.contains("not a plan"));
+    }
+
+    #[test]
+    fn a_plan_for_another_machine_says_what_is_different() {
+        let fake = crate::host::FakeHost::router(4, &[("eth0", 4)]);
+        let fitting = || {
+            let mut plan = plan();
+            plan.devices[0].sysfs = fake.snapshot().netdevs[0].sysfs.display().to_string();
+            plan
+        };
+        assert_eq!(check_machine(&fitting(), &fake.snapshot()), Ok(()));
+        let refused = |edit: fn(&mut Plan, &mut Snapshot), said: &str, code: ExitCode| {
+            let (mut plan, mut snapshot) = (fitting(), fake.snapshot());
+            edit(&mut plan, &mut snapshot);
+            let error = check_machine(&plan, &snapshot).unwrap_err();
+            assert!(error.to_string().contains(said), "{error}");
+            assert_eq!(error.code(), code, "{error}");
+            assert!(error.remedy().is_some());
+        };
+        let other = ExitCode::Usage;
+        refused(|p, _| p.machine = Some("ff".into()), "another machine: router", other);
+        refused(|p, _| p.devices[0].sysfs.push('x'), "another device", other);
+        refused(|p, _| p.devices[0].driver.clear(), "instead of none", other);
+        refused(|p, _| p.devices[0].rx_queues = 8, "4 receive queues", other);
+        refused(|_, s| s.cpus[3].online = false, "CPU3, which is offline", other);
+        refused(|_, s| s.cpus[1].isolated = true, "CPU1, which is isolated", other);
+        refused(|_, s| s.cpus.truncate(3), "CPU3, which does not exist here", other);
+        let gone = ExitCode::NotSupported;
+        refused(|_, s| s.netdevs.clear(), "device eth0 is not here any more", gone);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_makes_it_panic(from in 0..2000usize, length in 0..40usize, junk in ".{0,20}") {
+            let start = from.min(FIXTURE.len());
+            let end = (start + length).min(FIXTURE.len());
+            let mut bytes = FIXTURE.as_bytes().to_vec();
+            bytes.splice(start..end, junk.into_bytes());
+            drop(parse(&String::from_utf8_lossy(&bytes)));
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Whether what was asked for is in force, setting by setting. Reads only.
+
+use std::path::PathBuf;
+
+use crate::apply::knob::{meaning, path, read_text, same};
+use crate::host::HostRead;
+use crate::model::cpuset::CpuSet;
+use crate::model::knob::{Knob, Value};
+use crate::model::plan::Candidate;
+use crate::model::snapshot::Snapshot;
+use crate::parse::cpumask;
+
+/// How a setting stands.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case", tag = "state", content = "why")]
+pub enum State {
+    /// As asked for.
+    InForce,
+    /// Something else.
+    Drifted,
+    /// Not on this machine, and why.
+    Absent(String),
+    /// There, and can't be read, and why.
+    Unreadable(String),
+}
+
+/// One setting.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Check {
+    /// What it is.
+    pub knob: Knob,
+    /// The kernel's file, where there is one.
+    pub path: Option<PathBuf>,
+    /// What was asked for.
+    pub wanted: Value,
+    /// What is there.
+    pub actual: Option<Value>,
+    /// Where an interrupt does go, where the kernel tells. On x86 this follows `actual` only with
+    /// the line's next interrupt.
+    pub effective: Option<CpuSet>,
+    /// How it stands.
+    #[serde(flatten)]
+    pub state: State,
+}
+
+impl Check {
+    /// Whether an interrupt line still goes to a CPU that it was taken away from: its next
+    /// interrupt will move it.
+    #[must_use]
+    pub fn not_moved_yet(&self) -> bool {
+        match (&self.state, &self.actual, &self.effective) {
+            (State::InForce, Some(Value::Cpus(allowed)), Some(effective)) => {
+                !effective.is_subset(allowed)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// How all settings of a candidate stand.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Report {
+    /// One per setting, in the candidate's order.
+    pub checks: Vec<Check>,
+}
+
+impl Report {
+    /// Whether every setting is as asked for.
+    #[must_use]
+    pub fn in_force(&self) -> bool {
+        self.checks.iter().all(|check| check.state == State::InForce)
+    }
+
+    /// The settings that are not as asked for.
+    pub fn drifted(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(|check| check.state != State::InForce)
+    }
+}
+
+/// Compares every setting of `candidate` with what the kernel has now.
+#[must_use]
+pub fn verify(host: &dyn HostRead, snapshot: &Snapshot, candidate: &Candidate) -> Report {
+    let check = |change: &crate::model::plan::Change| {
+        let (knob, wanted) = (change.knob.clone(), change.after.clone());
+        let at = path(&knob, snapshot);
+        let mut check = Check {
+            path: at.as_ref().ok().cloned(),
+            knob,
+            wanted,
+            actual: None,
+            effective: None,
+            state: State::InForce,
+        };
+        match at {
+            Err(e) => check.state = State::Absent(e.to_string()),
+            Ok(at) => look(host, &at, &mut check),
+        }
+        check
+    };
+    Report { checks: candidate.settings.iter().map(check).collect() }
+}
+
+fn look(host: &dyn HostRead, path: &std::path::Path, check: &mut Check) {
+    let text = match read_text(host, path) {
+        Ok(text) => text,
+        Err(e) if e.is_absent() => {
+            check.state = State::Absent(e.reason());
+            return;
+        }
+        Err(e) => {
+            check.state = State::Unreadable(e.reason());
+            return;
+        }
+    };
+    match meaning(&check.knob, &text) {
+        Err(why) => check.state = State::Unreadable(why),
+        Ok(actual) => {
+            if !same(&check.knob, &check.wanted, &actual) {
+                check.state = State::Drifted;
+            }
+            check.actual = Some(actual);
+        }
+    }
+    if matches!(check.knob, Knob::IrqAffinity { .. }) {
+        let text = host.read(&path.with_file_name("effective_affinity")).ok();
+        check.effective = text.and_then(|text| cpumask::mask(&text).ok());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::FakeHost;
+    use crate::model::plan::Change;
+    use crate::model::snapshot::{IrqId, IrqRole};
+
+    fn wanting(settings: Vec<(Knob, Value)>) -> Candidate {
+        let change = |(knob, after): (Knob, Value)| Change {
+            knob,
+            before: after.clone(),
+            after,
+            reason: String::new(),
+        };
+        Candidate {
+            name: "test".into(),
+            title: String::new(),
+            reason: String::new(),
+            settings: settings.into_iter().map(change).collect(),
+        }
+    }
+
+    #[test]
+    fn drift_absence_and_a_line_that_has_not_moved_yet_are_told_apart() {
+        let fake = FakeHost::router(4, &[("eth0", 1)]);
+        let cpus = |list: &str| Value::Cpus(list.parse().unwrap());
+        let rps = |device: &str| Knob::RpsCpus { device: device.into(), queue: 0 };
+        let irq = Knob::IrqAffinity {
+            irq: IrqId { device: "eth0".into(), queue: 0, role: IrqRole::Combined },
+        };
+        let candidate =
+            wanting(vec![(rps("eth0"), cpus("1")), (rps("eth1"), cpus("1")), (irq, cpus("2"))]);
+        let irq_path = std::path::Path::new("/proc/irq/24/smp_affinity");
+        fake.meddle(irq_path, "00000004");
+        let report = verify(&fake, &fake.snapshot(), &candidate);
+        assert!(!report.in_force());
+        assert_eq!(report.checks[0].state, State::Drifted);
+        assert_eq!(report.checks[0].actual, Some(cpus("")));
+        assert!(matches!(report.checks[1].state, State::Absent(_)));
+        assert_eq!(report.checks[2].state, State::InForce);
+        assert!(report.checks[2].not_moved_yet());
+        assert_eq!(report.drifted().count(), 2);
+    }
+
+    #[test]
+    fn a_value_that_means_nothing_is_unreadable_and_never_in_force() {
+        let fake = FakeHost::router(4, &[("eth0", 1)]);
+        let knob = Knob::RpsCpus { device: "eth0".into(), queue: 0 };
+        let at = path(&knob, &fake.snapshot()).unwrap();
+        fake.meddle(&at, "garbage");
+        let wanted = Value::Cpus(CpuSet::empty());
+        let report = verify(&fake, &fake.snapshot(), &wanting(vec![(knob, wanted)]));
+        assert!(matches!(report.checks[0].state, State::Unreadable(_)));
+        assert!(!report.in_force());
+    }
+}
