@@ -1,0 +1,472 @@
+//! The threads of a run: started together, timed together, always joined.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::thread::{CpuSet as Affinity, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::{Ends, FlowResult, LoadResult, LoadSpec, Moment};
+use crate::error::{Error, Result};
+use crate::exit_code::ExitCode;
+use crate::host::clock;
+use crate::model::cpuset::CpuSet;
+use crate::model::measurement::Direction;
+
+/// How long any single socket call may block: so long after the end is called at most, every
+/// thread looks up.
+pub(super) const SOCKET_TIMEOUT: Duration = Duration::from_millis(100);
+/// How often waiting looks at the stop flag.
+const SLICE: Duration = Duration::from_millis(10);
+/// How long all connections together may take to open.
+pub(super) const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
+/// How long what is under way may take to arrive after the senders stopped.
+const DRAIN_DEADLINE: Duration = Duration::from_secs(3);
+/// A generator thread holds no more on its stack than a few buffers' addresses; the default of
+/// 2 MiB would reserve 1 GiB for 512 threads.
+const STACK: usize = 128 << 10;
+
+/// What one stream has moved. The two ends run on different CPUs, so each counter has a cache line
+/// of its own (128: two lines are fetched at once on x86).
+#[derive(Default)]
+pub(super) struct Moved {
+    pub(super) sent: Line,
+    pub(super) got: Line,
+}
+
+#[derive(Default)]
+#[repr(align(128))]
+pub(super) struct Line(AtomicU64);
+
+impl Line {
+    pub(super) fn add(&self, bytes: u64) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Which end of a stream a thread serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Sender,
+    Receiver,
+}
+
+#[derive(Default)]
+struct Shared {
+    gate: Mutex<bool>,
+    opened: Condvar,
+    /// Senders stop.
+    done: AtomicBool,
+    /// Everybody stops at once.
+    abort: AtomicBool,
+    /// 0 before the window, 1 within, 2 after.
+    phase: AtomicU32,
+    senders: AtomicUsize,
+    alive: AtomicUsize,
+}
+
+/// What a thread sees of the run.
+pub(super) struct Shift {
+    shared: Arc<Shared>,
+    seen: u32,
+    /// The thread's CPU time when the window opened and closed.
+    cpu: [Duration; 2],
+}
+
+impl Shift {
+    /// To be called once per turn: notes the CPU time when the window has opened or closed. It
+    /// costs a load; a thread that sleeps across the edge uses no CPU until it looks.
+    pub(super) fn tick(&mut self) {
+        let phase = self.shared.phase.load(Ordering::Relaxed);
+        if phase != self.seen {
+            self.note(phase);
+        }
+    }
+
+    fn note(&mut self, phase: u32) {
+        let now = thread_cpu();
+        if self.seen == 0 {
+            self.cpu[0] = now;
+        }
+        self.cpu[1] = now;
+        self.seen = phase;
+    }
+
+    /// Whether senders should go on.
+    pub(super) fn sending(&self) -> bool {
+        !self.shared.done.load(Ordering::Relaxed)
+    }
+
+    /// Whether everybody must leave.
+    pub(super) fn aborted(&self) -> bool {
+        self.shared.abort.load(Ordering::Relaxed)
+    }
+
+    /// Whether no sender is at work any more.
+    pub(super) fn senders_gone(&self) -> bool {
+        self.shared.senders.load(Ordering::Acquire) == 0
+    }
+
+    /// Waits until `due`, in slices, as long as sending goes on.
+    pub(super) fn pause_until(&mut self, due: Duration) {
+        while self.sending() {
+            self.tick();
+            match due.checked_sub(clock::monotonic()) {
+                Some(left) if !left.is_zero() => clock::sleep(left.min(SLICE)),
+                _ => return,
+            }
+        }
+    }
+}
+
+/// What a thread brought home.
+#[derive(Default)]
+pub(super) struct Outcome {
+    /// The receiver has acknowledged this stream's end (told by one of its two threads).
+    pub(super) acknowledged: bool,
+    pub(super) datagrams: Option<super::Datagrams>,
+    pub(super) error: Option<io::Error>,
+}
+
+struct Worker {
+    direction: Direction,
+    thread: JoinHandle<(Outcome, f64)>,
+}
+
+/// The threads of a run.
+pub(super) struct Crew {
+    shared: Arc<Shared>,
+    workers: Vec<Worker>,
+    ready: (Sender<io::Result<()>>, Receiver<io::Result<()>>),
+    affinity: Option<Affinity>,
+}
+
+/// What all threads of one direction brought home.
+#[derive(Default)]
+pub(super) struct Home {
+    pub(super) acknowledged: u32,
+    pub(super) datagrams: Option<super::Datagrams>,
+    pub(super) error: Option<String>,
+    pub(super) cpu_seconds: f64,
+    pub(super) busiest: f64,
+}
+
+/// The measured window.
+pub(super) struct Window {
+    pub(super) seconds: f64,
+    /// Sent and received per stream in it.
+    pub(super) moved: Vec<(u64, u64)>,
+    pub(super) interrupted: bool,
+}
+
+impl Crew {
+    pub(super) fn new(ends: &Ends) -> Self {
+        let affinity = ends.cpus.as_ref().map(affinity);
+        Self { shared: Arc::default(), workers: Vec::new(), ready: channel(), affinity }
+    }
+
+    /// Starts a thread that waits for the gate before it runs `body`.
+    pub(super) fn spawn(
+        &mut self,
+        direction: Direction,
+        role: Role,
+        body: impl FnOnce(&mut Shift) -> Outcome + Send + 'static,
+    ) -> Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let ready = self.ready.0.clone();
+        let affinity = self.affinity;
+        shared.alive.fetch_add(1, Ordering::AcqRel);
+        if role == Role::Sender {
+            shared.senders.fetch_add(1, Ordering::AcqRel);
+        }
+        let work = move || {
+            let leaving = Leaving { shared: Arc::clone(&shared), role };
+            let pinned = affinity.map_or(Ok(()), |cpus| sched_setaffinity(None, &cpus));
+            let told = ready.send(pinned.map_err(io::Error::from));
+            drop(ready);
+            if told.is_err() || pinned.is_err() || !shared.wait_at_gate() {
+                return (Outcome::default(), 0.0);
+            }
+            let mut shift = Shift { shared, seen: 0, cpu: [Duration::ZERO; 2] };
+            let outcome = body(&mut shift);
+            // A thread may leave before it has seen the window close; one that never saw it open
+            // slept all the time.
+            if shift.seen == 1 {
+                shift.note(2);
+            }
+            drop(leaving);
+            (outcome, shift.cpu[1].saturating_sub(shift.cpu[0]).as_secs_f64())
+        };
+        let name = match role {
+            Role::Sender => "load-send",
+            Role::Receiver => "load-recv",
+        };
+        match std::thread::Builder::new().name(name.into()).stack_size(STACK).spawn(work) {
+            Ok(thread) => {
+                self.workers.push(Worker { direction, thread });
+                Ok(())
+            }
+            Err(error) => {
+                self.shared.leave(role);
+                Err(Error::not_supported("start a load generator thread", error))
+            }
+        }
+    }
+
+    /// Lets all threads go at the same moment once each is in its place.
+    pub(super) fn start(&self, stop: &AtomicBool) -> Result<()> {
+        let deadline = clock::monotonic() + CONNECT_DEADLINE;
+        let mut missing = self.workers.len();
+        while missing > 0 {
+            if stop.load(Ordering::Relaxed) {
+                return Err(Error::interrupted("load"));
+            }
+            match self.ready.1.recv_timeout(SLICE) {
+                Ok(Ok(())) => missing -= 1,
+                Ok(Err(error)) => {
+                    return Err(Error::usage("pin the load generator", error)
+                        .hint("choose CPUs that are online and allowed for this process"));
+                }
+                Err(RecvTimeoutError::Timeout) if clock::monotonic() < deadline => {}
+                Err(_) => {
+                    let why = format!("{missing} threads did not come up in time");
+                    return Err(Error::new(ExitCode::Refused, "start the load generator", why));
+                }
+            }
+        }
+        self.shared.open_gate();
+        Ok(())
+    }
+
+    /// Waits through the omitted time and the window, and takes the counters at both its ends.
+    pub(super) fn window(
+        &self,
+        spec: &LoadSpec,
+        stop: &AtomicBool,
+        streams: &[Arc<Moved>],
+        on: &mut dyn FnMut(Moment),
+    ) -> Window {
+        let read = || -> Vec<_> { streams.iter().map(|m| (m.sent.get(), m.got.get())).collect() };
+        let started = clock::monotonic();
+        let omitted = wait_until(started + Duration::from_secs_f64(spec.omit), stop);
+        on(Moment::WindowOpens);
+        let open = clock::monotonic();
+        let before = read();
+        self.shared.phase.store(1, Ordering::Relaxed);
+        let whole = omitted && wait_until(open + Duration::from_secs_f64(spec.seconds), stop);
+        let close = clock::monotonic();
+        let after = read();
+        self.shared.phase.store(2, Ordering::Relaxed);
+        on(Moment::WindowCloses);
+        let moved = before
+            .iter()
+            .zip(&after)
+            .map(|(b, a)| (a.0.saturating_sub(b.0), a.1.saturating_sub(b.1)))
+            .collect();
+        let seconds = close.saturating_sub(open).as_secs_f64();
+        Window { seconds, moved, interrupted: !whole }
+    }
+
+    /// Tells the senders to stop and waits for what is under way. `cut` must unblock every socket
+    /// at once; it is called when the drain takes too long or `at_once` is asked for.
+    pub(super) fn finish(&self, at_once: bool, stop: &AtomicBool, cut: impl Fn()) {
+        self.shared.done.store(true, Ordering::Relaxed);
+        let deadline = clock::monotonic() + DRAIN_DEADLINE;
+        let nobody = || self.shared.alive.load(Ordering::Acquire) == 0;
+        while !at_once
+            && !nobody()
+            && !stop.load(Ordering::Relaxed)
+            && clock::monotonic() < deadline
+        {
+            clock::sleep(Duration::from_millis(2));
+        }
+        if !nobody() {
+            self.shared.abort.store(true, Ordering::Relaxed);
+            cut();
+        }
+    }
+
+    /// Joins everybody and sums up per direction; `seconds` is the window's length.
+    pub(super) fn home(mut self, seconds: f64) -> BTreeMap<Direction, Home> {
+        self.release();
+        let mut homes = BTreeMap::<Direction, Home>::new();
+        for worker in self.workers.drain(..) {
+            let (outcome, cpu) = worker.thread.join().unwrap_or_else(|_| {
+                let error = Some(io::Error::other("a load generator thread panicked"));
+                (Outcome { error, ..Outcome::default() }, 0.0)
+            });
+            let home = homes.entry(worker.direction).or_default();
+            home.acknowledged += u32::from(outcome.acknowledged);
+            home.cpu_seconds += cpu;
+            if seconds > 0.0 {
+                home.busiest = home.busiest.max(cpu / seconds);
+            }
+            if let Some(more) = outcome.datagrams {
+                home.datagrams.get_or_insert_default().add(more);
+            }
+            if let (None, Some(error)) = (&home.error, outcome.error) {
+                home.error = Some(error.to_string());
+            }
+        }
+        homes
+    }
+
+    fn release(&self) {
+        self.shared.done.store(true, Ordering::Relaxed);
+        self.shared.abort.store(true, Ordering::Relaxed);
+        self.shared.close_gate();
+    }
+}
+
+/// A run that failed half-way leaves no thread behind.
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.release();
+        for worker in self.workers.drain(..) {
+            if worker.thread.join().is_err() {
+                log::warn!("a load generator thread panicked");
+            }
+        }
+    }
+}
+
+impl super::Datagrams {
+    fn add(&mut self, more: Self) {
+        self.sent += more.sent;
+        self.received += more.received;
+        self.lost += more.lost;
+        self.duplicates += more.duplicates;
+        self.reordered += more.reordered;
+    }
+}
+
+impl Shared {
+    /// Whether the run begins (and not: it was called off).
+    fn wait_at_gate(&self) -> bool {
+        let mut open = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*open {
+            open = self.opened.wait(open).unwrap_or_else(PoisonError::into_inner);
+        }
+        !self.abort.load(Ordering::Relaxed)
+    }
+
+    fn open_gate(&self) {
+        *self.gate.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.opened.notify_all();
+    }
+
+    /// Those who still wait leave, as `abort` is set.
+    fn close_gate(&self) {
+        self.open_gate();
+    }
+
+    fn leave(&self, role: Role) {
+        if role == Role::Sender {
+            self.senders.fetch_sub(1, Ordering::AcqRel);
+        }
+        self.alive.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Counts its thread out, also when that panics: nobody waits for the dead.
+struct Leaving {
+    shared: Arc<Shared>,
+    role: Role,
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.shared.leave(self.role);
+    }
+}
+
+/// Waits until `due`; false when `stop` was raised first.
+fn wait_until(due: Duration, stop: &AtomicBool) -> bool {
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        match due.checked_sub(clock::monotonic()) {
+            Some(left) if !left.is_zero() => clock::sleep(left.min(SLICE)),
+            _ => return true,
+        }
+    }
+}
+
+fn thread_cpu() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec.max(0).unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+/// CPUs beyond what the system call's fixed set can name (1024) are left out.
+fn affinity(cpus: &CpuSet) -> Affinity {
+    let mut set = Affinity::new();
+    for cpu in cpus.iter().filter_map(|cpu| usize::try_from(cpu.0).ok()) {
+        if cpu < Affinity::MAX_CPU {
+            set.set(cpu);
+        }
+    }
+    set
+}
+
+/// When the next `bytes` may go, so that `sent` bytes so far keep to `rate` (bytes per second).
+pub(super) fn due(started: Duration, sent: u64, rate: f64) -> Duration {
+    started + Duration::try_from_secs_f64(sent as f64 / rate).unwrap_or(Duration::MAX / 4)
+}
+
+/// One direction's streams and what is known of their packets.
+pub(super) struct Lane {
+    pub(super) direction: Direction,
+    pub(super) streams: Vec<Arc<Moved>>,
+    pub(super) header_bytes: u64,
+    pub(super) retransmits: Option<u64>,
+    pub(super) retransmitted_bytes: Option<u64>,
+}
+
+/// Puts the result together from what each part knows. The window's streams are in the order of
+/// `lanes`.
+pub(super) fn result(
+    window: &Window,
+    total_seconds: f64,
+    lanes: &[Lane],
+    mut homes: BTreeMap<Direction, Home>,
+) -> LoadResult {
+    let mut moved = window.moved.iter();
+    let flows = lanes.iter().map(|lane| {
+        let here = moved.by_ref().take(lane.streams.len());
+        let (window_sent, window_bytes) = here.fold((0, 0), |(s, g), m| (s + m.0, g + m.1));
+        let home = homes.remove(&lane.direction).unwrap_or_default();
+        let streams = u32::try_from(lane.streams.len()).unwrap_or(u32::MAX);
+        let unacknowledged = streams.saturating_sub(home.acknowledged);
+        FlowResult {
+            direction: lane.direction,
+            window_bytes,
+            window_sent,
+            bytes: lane.streams.iter().map(|m| m.got.get()).sum(),
+            sent: lane.streams.iter().map(|m| m.sent.get()).sum(),
+            header_bytes: lane.header_bytes,
+            retransmits: lane.retransmits,
+            retransmitted_bytes: lane.retransmitted_bytes,
+            datagrams: home.datagrams.filter(|_| unacknowledged == 0),
+            unacknowledged,
+            error: home.error,
+            cpu_seconds: home.cpu_seconds,
+            busiest_thread: home.busiest,
+        }
+    });
+    LoadResult {
+        seconds: window.seconds,
+        total_seconds,
+        flows: flows.collect(),
+        interrupted: window.interrupted,
+    }
+}

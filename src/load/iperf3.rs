@@ -1,0 +1,335 @@
+//! The installed `iperf3` as a second driver, to check the built-in generator against.
+//!
+//! Its JSON is read with distrust: 3.11 to 3.13 exit with 0 after a failure, `end.sum` mixes the
+//! sender's bytes with the receiver's time, `nan` is not JSON, warnings stand around the text, and
+//! before 3.11 both directions of `--bidir` have the same keys.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{Ends, LoadSpec};
+use crate::error::{Error, Result};
+use crate::exit_code::ExitCode;
+use crate::host::{HostError, clock, command};
+use crate::model::measurement::{Direction, Protocol};
+use crate::model::units::BitRate;
+
+/// Time over the test's own for connecting and exchanging results.
+const GRACE: Duration = Duration::from_secs(10);
+/// How often a server that is not up yet, or still busy, is asked again, and after how long.
+const TRIES: u32 = 20;
+const RETRY: Duration = Duration::from_millis(100);
+const PORT: u16 = 5201;
+
+/// What iperf3 reports of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// `iperf 3.12`.
+    pub version: String,
+    /// One per direction, in the order of [`LoadSpec::directions`].
+    pub flows: Vec<IperfFlow>,
+}
+
+/// One direction by the receiver's report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IperfFlow {
+    /// Which way; never [`Direction::Both`].
+    pub direction: Direction,
+    /// Payload at the receiver.
+    pub goodput: BitRate,
+    /// Payload bytes at the receiver.
+    pub bytes: u64,
+    /// TCP segments sent again; `None` where it does not say.
+    pub retransmits: Option<u64>,
+    /// Datagrams sent and lost; `None` for TCP.
+    pub datagrams: Option<(u64, u64)>,
+}
+
+/// Why a report can't be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unusable {
+    /// It says itself that it failed.
+    #[error("iperf3: {0}")]
+    Failed(String),
+    /// The output is not a report.
+    #[error("not a report of iperf3: {0}")]
+    NotAReport(String),
+    /// A sum that the figure is taken from is missing or zero.
+    #[error("iperf3 reports no {0}: the receiver did not acknowledge")]
+    Missing(&'static str),
+}
+
+impl Unusable {
+    /// Whether trying again may help: the server is not up yet, or busy with another test.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        let Self::Failed(why) = self else { return false };
+        why.contains("busy") || why.contains("Connection refused")
+    }
+}
+
+/// Reads the output of `iperf3 -J`.
+///
+/// # Errors
+/// [`Unusable`], with the reason.
+pub fn parse(output: &[u8], spec: &LoadSpec) -> std::result::Result<Report, Unusable> {
+    let value = json(output)?;
+    if let Some(error) = value.get("error") {
+        return Err(Unusable::Failed(error.as_str().unwrap_or("failed without words").into()));
+    }
+    let end = value.get("end").ok_or(Unusable::Missing("end"))?;
+    let flow = |direction, sent, received: &'static str| {
+        flow(end, spec.protocol, direction, sent, received)
+    };
+    let flows = match spec.direction {
+        Direction::Both => vec![
+            flow(Direction::Down, "sum_sent_bidir_reverse", "sum_received_bidir_reverse")?,
+            flow(Direction::Up, "sum_sent", "sum_received")?,
+        ],
+        one => vec![flow(one, "sum_sent", "sum_received")?],
+    };
+    let version = value.pointer("/start/version").and_then(Value::as_str).unwrap_or("iperf 3");
+    Ok(Report { version: version.to_owned(), flows })
+}
+
+fn flow(
+    end: &Value,
+    protocol: Protocol,
+    direction: Direction,
+    sent: &str,
+    received: &'static str,
+) -> std::result::Result<IperfFlow, Unusable> {
+    let arrived = end.get(received).ok_or(Unusable::Missing(received))?;
+    let positive = |key| {
+        let number = arrived.get(key).and_then(Value::as_f64);
+        number.filter(|n| n.is_finite() && *n > 0.0).ok_or(Unusable::Missing(received))
+    };
+    let sent = end.get(sent);
+    let count = |key| sent?.get(key)?.as_u64();
+    let datagrams = match protocol {
+        Protocol::Tcp => None,
+        Protocol::Udp => {
+            let lost = arrived.get("lost_packets").and_then(Value::as_i64);
+            // Datagrams out of order can make it negative.
+            let lost = lost.map(|lost| lost.max(0).unsigned_abs());
+            let packets = count("packets").ok_or(Unusable::Missing("sum_sent.packets"))?;
+            Some((packets, lost.ok_or(Unusable::Missing("lost_packets"))?))
+        }
+    };
+    Ok(IperfFlow {
+        direction,
+        goodput: BitRate(positive("bits_per_second")?),
+        bytes: positive("bytes")? as u64,
+        retransmits: count("retransmits"),
+        datagrams,
+    })
+}
+
+/// The JSON object within the output, whatever stands around it.
+fn json(output: &[u8]) -> std::result::Result<Value, Unusable> {
+    let text = String::from_utf8_lossy(output);
+    let bad = |text: &str| Unusable::NotAReport(text.trim().chars().take(120).collect());
+    let inner = text
+        .find('{')
+        .zip(text.rfind('}'))
+        .and_then(|(first, last)| text.get(first..=last))
+        .ok_or_else(|| bad(&text))?;
+    serde_json::from_str(inner)
+        .or_else(|_| serde_json::from_str(&without_nan(inner)))
+        .map_err(|_| bad(&text))
+}
+
+/// C's printf writes `nan` and `-nan` where a figure is divided by zero. Only a bare value is
+/// replaced, not a text.
+fn without_nan(text: &str) -> String {
+    let lines =
+        text.lines().map(|line| match line.trim_end().trim_end_matches(',').rsplit_once(':') {
+            Some((key, value)) if matches!(value.trim(), "nan" | "-nan" | "inf" | "-inf") => {
+                let comma = if line.trim_end().ends_with(',') { "," } else { "" };
+                format!("{key}: null{comma}")
+            }
+            _ => line.to_owned(),
+        });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A server in `wan`, ready for tests until it is dropped.
+pub struct Server(command::Running);
+
+/// Starts the server.
+///
+/// # Errors
+/// Not supported when iperf3 is not installed.
+pub fn serve(ends: &Ends) -> Result<Server> {
+    let arguments = ["-s", "-p", &PORT.to_string()].map(String::from);
+    let server = command::start(&ends.wan, "iperf3", &arguments).map_err(missing)?;
+    Ok(Server(server))
+}
+
+/// Runs one test against the server.
+///
+/// # Errors
+/// A usage error from [`LoadSpec::check`]; refused when there is no usable report; interrupted
+/// when `stop` is raised.
+pub fn run(server: &mut Server, ends: &Ends, spec: &LoadSpec, stop: &AtomicBool) -> Result<Report> {
+    spec.check()?;
+    let limit = Duration::from_secs_f64(spec.seconds + spec.omit) + GRACE;
+    let arguments = arguments(spec, ends.wan_address);
+    let mut tries = 0;
+    loop {
+        let client = command::start(&ends.lan, "iperf3", &arguments).map_err(missing)?;
+        let ended = client.wait(limit, stop).map_err(missing)?;
+        if stop.load(Ordering::Relaxed) {
+            return Err(Error::interrupted("iperf3"));
+        }
+        let refused = |why: &dyn std::fmt::Display| Error::new(ExitCode::Refused, "iperf3", why);
+        tries += 1;
+        match parse(&ended.output, spec) {
+            Ok(report) if ended.code == Some(0) => return Ok(report),
+            Ok(_) => {
+                let code = ended.code.map_or("a signal".to_owned(), |c| format!("exit code {c}"));
+                return Err(refused(&format!("ended by {code}")));
+            }
+            Err(why) if why.is_transient() && tries < TRIES && server.0.is_alive() => {
+                clock::sleep(RETRY);
+            }
+            Err(why) => return Err(refused(&why)),
+        }
+    }
+}
+
+/// The client's command line. iperf3 takes whole seconds only; fractions are rounded up.
+fn arguments(spec: &LoadSpec, server: IpAddr) -> Vec<String> {
+    let mut all: Vec<String> = vec!["-J".into(), "-c".into(), server.to_string()];
+    let mut add = |flag: &str, value: String| all.extend([flag.to_owned(), value]);
+    add("-p", PORT.to_string());
+    add("-P", spec.streams.to_string());
+    add("-t", format!("{:.0}", spec.seconds.ceil()));
+    if spec.omit > 0.0 {
+        add("-O", format!("{:.0}", spec.omit.ceil()));
+    }
+    // Its limit is per stream; without one, UDP would stop at 1 Mbit/s.
+    let per_stream = spec.rate.map(|rate| format!("{:.0}", rate.0 / f64::from(spec.streams)));
+    match spec.protocol {
+        Protocol::Udp => {
+            add("-l", spec.datagram.to_string());
+            add("-b", per_stream.unwrap_or_else(|| "0".into()));
+        }
+        Protocol::Tcp => {
+            if let Some(rate) = per_stream {
+                add("-b", rate);
+            }
+            if let Some(mss) = spec.mss {
+                add("-M", mss.to_string());
+            }
+        }
+    }
+    let flag = |on: bool, flag: &str| on.then(|| flag.to_owned());
+    all.extend(flag(spec.protocol == Protocol::Udp, "-u"));
+    all.extend(flag(spec.direction == Direction::Down, "-R"));
+    all.extend(flag(spec.direction == Direction::Both, "--bidir"));
+    all
+}
+
+fn missing(error: HostError) -> Error {
+    let hint = "install it: `apt install iperf3` or `opkg install iperf3`";
+    let absent = error.is_absent();
+    let error = Error::not_supported("run iperf3", error.reason());
+    if absent { error.hint(hint) } else { error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Output of iperf 3.12 in the lab; intervals and single streams taken out.
+    macro_rules! real {
+        ($name:literal) => {
+            include_bytes!(concat!("../../fixtures/iperf3/3.12-", $name, ".json"))
+        };
+    }
+
+    fn tcp(direction: Direction) -> LoadSpec {
+        LoadSpec::tcp(direction, 1, 1.0, 0.0)
+    }
+
+    #[test]
+    fn tcp_is_the_receivers_bytes_over_the_receivers_time() {
+        let report = parse(real!("tcp-up"), &tcp(Direction::Up)).unwrap();
+        assert_eq!(report.version, "iperf 3.12");
+        let flow = &report.flows[0];
+        assert_eq!((flow.bytes, flow.retransmits), (243_007_488, Some(5)));
+        assert!((flow.goodput.mbps() - 1929.46).abs() < 0.01, "not the sender's 1936.97");
+    }
+
+    #[test]
+    fn both_directions_are_told_apart_or_refused() {
+        let report = parse(real!("tcp-bidir"), &tcp(Direction::Both)).unwrap();
+        let found: Vec<_> = report.flows.iter().map(|f| (f.direction, f.bytes)).collect();
+        assert_eq!(found, [(Direction::Down, 126_222_336), (Direction::Up, 160_563_200)]);
+        // Before 3.11 there is one sum under two equal keys.
+        let refused = parse(real!("tcp-up"), &tcp(Direction::Both));
+        assert_eq!(refused, Err(Unusable::Missing("sum_received_bidir_reverse")));
+    }
+
+    #[test]
+    fn udp_loss_is_the_receivers_report() {
+        let udp = LoadSpec::udp(Direction::Up, 1, 1.0, None);
+        let report = parse(real!("udp-up"), &udp).unwrap();
+        assert_eq!(report.flows[0].datagrams, Some((4461, 0)));
+        // Without the server's report there is no loss of zero.
+        let text = String::from_utf8_lossy(real!("udp-up")).replace("sum_received", "gone");
+        assert_eq!(parse(text.as_bytes(), &udp), Err(Unusable::Missing("sum_received")));
+    }
+
+    #[test]
+    fn a_failure_with_exit_code_0_is_a_failure() {
+        let refused = parse(real!("refused"), &tcp(Direction::Up)).unwrap_err();
+        assert_eq!(refused.to_string(), "iperf3: unable to connect to server: Connection refused");
+        let busy = parse(real!("busy"), &tcp(Direction::Up)).unwrap_err();
+        assert!(refused.is_transient() && busy.is_transient());
+        assert!(!Unusable::Missing("end").is_transient());
+    }
+
+    #[test]
+    fn zero_nan_and_text_around_it_are_met() {
+        let up = tcp(Direction::Up);
+        let report = |rate: &str| {
+            format!(
+                "warning: {{x}} is old\n{{\n\"end\": {{\n\"sum_received\": {{\n\"bytes\": 5,\n\
+                 \"lost_percent\":\tnan,\n\"bits_per_second\": {rate}\n}}}}}}\niperf Done.\n"
+            )
+        };
+        // The brace in the warning is not ours to guess at.
+        assert!(matches!(parse(report("7").as_bytes(), &up), Err(Unusable::NotAReport(_))));
+        let plain = |rate| report(rate).replace("{x}", "x");
+        assert_eq!(parse(plain("7").as_bytes(), &up).unwrap().flows[0].goodput, BitRate(7.0));
+        for rate in ["0", "nan", "-nan", "\"7\""] {
+            let refused = parse(plain(rate).as_bytes(), &up);
+            assert_eq!(refused, Err(Unusable::Missing("sum_received")), "{rate}");
+        }
+        assert!(matches!(parse(b"", &up), Err(Unusable::NotAReport(_))));
+    }
+
+    #[test]
+    fn the_rate_is_split_over_the_streams() {
+        let spec =
+            LoadSpec { rate: Some(BitRate(80e6)), ..LoadSpec::udp(Direction::Down, 4, 1.5, None) };
+        let line = arguments(&spec, IpAddr::from([198, 18, 2, 2])).join(" ");
+        assert_eq!(line, "-J -c 198.18.2.2 -p 5201 -P 4 -t 2 -l 1472 -b 20000000 -u -R");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_output_is_survived(bytes: Vec<u8>, cut in 0usize..1600) {
+            proptest::prop_assert!(parse(&bytes, &tcp(Direction::Up)).is_err());
+            let real = real!("tcp-up");
+            let cut = real.get(..cut.min(real.len())).unwrap_or(real);
+            let parsed = parse(cut, &tcp(Direction::Up));
+            proptest::prop_assert!(parsed.is_err() || cut.len() + 2 >= real.len());
+        }
+    }
+}
