@@ -1,0 +1,103 @@
+//! `linerate apply`: makes the changes of a plan, all or nothing.
+
+use std::sync::atomic::AtomicBool;
+
+use super::args::ApplyArgs;
+use super::context::Context;
+use super::table::Table;
+use super::{confirm, interrupt};
+use crate::apply::{self, Write};
+use crate::discover;
+use crate::error::Result;
+use crate::exit_code::ExitCode;
+use crate::store;
+
+/// Runs the command.
+pub(super) fn run(context: &Context, args: &ApplyArgs) -> Result<ExitCode> {
+    let host = context.live("apply")?;
+    let out = &context.out;
+    let plan = store::plan::read(&args.plan)?;
+    let snapshot = discover::snapshot(host);
+    store::plan::check_machine(&plan, &snapshot)?;
+    if args.dry_run {
+        let prepared = apply::prepare(host, &snapshot, &plan.candidate)?;
+        if out.json {
+            out.json(&written(&prepared.writes))?;
+        } else {
+            let lines = prepared.writes.iter().map(|w| {
+                format!("echo {} > {}  # now {}", w.after_text, w.path.display(), w.before_text)
+            });
+            out.data(lines.collect::<Vec<_>>().join("\n"))?;
+            out.say(format_args!("{} writes, none made", prepared.writes.len()));
+        }
+        return Ok(ExitCode::Done);
+    }
+    let stop: std::sync::Arc<AtomicBool> = interrupt::stop_flag()?;
+    let lock = store::state_dir().lock(&format!("apply {}", args.plan.display()))?;
+    confirm::undo_overdue(context, &lock)?;
+    let guarded = match args.confirm {
+        Some(seconds) => Some(confirm::arm(context, &lock, seconds)?),
+        None => None,
+    };
+    let applied = match apply::apply(host, &snapshot, &plan.candidate, &lock, &stop) {
+        Ok(applied) if !applied.writes.is_empty() => applied,
+        other => {
+            // Nothing is in force that would have to be confirmed.
+            if guarded.is_some() {
+                lock.state().disarm(&lock)?;
+            }
+            other?
+        }
+    };
+    applied.notes.iter().for_each(|note| out.say(note));
+    if out.json {
+        out.json(&written(&applied.writes))?;
+    } else if !applied.writes.is_empty() {
+        let mut table = Table::new(&["set", "from", "to"]);
+        for w in &applied.writes {
+            table.row([w.knob.to_string(), w.before.to_string(), w.after.to_string()]);
+        }
+        out.data(table.lines().join("\n"))?;
+    }
+    if let (Some(armed), false) = (&guarded, applied.writes.is_empty()) {
+        out.say(out.warn(format_args!(
+            "undone in {:.0} s unless you say: linerate confirm",
+            confirm::left(armed).as_secs_f64()
+        )));
+    }
+    if !applied.writes.is_empty() {
+        out.say(format_args!(
+            "{} settings made and read back, {} were so already; check: linerate verify {}; undo: \
+             linerate rollback",
+            applied.writes.len(),
+            applied.already,
+            args.plan.display()
+        ));
+    }
+    Ok(ExitCode::Done)
+}
+
+#[derive(serde::Serialize)]
+struct Written {
+    format: &'static str,
+    version: u32,
+    writes: Vec<JsonWrite>,
+}
+
+#[derive(serde::Serialize)]
+struct JsonWrite {
+    knob: crate::model::knob::Knob,
+    path: String,
+    before: String,
+    after: String,
+}
+
+fn written(writes: &[Write]) -> Written {
+    let writes = writes.iter().map(|w| JsonWrite {
+        knob: w.knob.clone(),
+        path: w.path.display().to_string(),
+        before: w.before_text.clone(),
+        after: w.after_text.clone(),
+    });
+    Written { format: "linerate-writes", version: 1, writes: writes.collect() }
+}

@@ -1,0 +1,435 @@
+//! The command line's types: parsing touches nothing.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::lab::LabSpec;
+use crate::load::LoadSpec;
+use crate::model::measurement::{Direction, Protocol, Scenario};
+
+/// Get a Linux router to line rate, and prove it.
+#[derive(Debug, Parser)]
+#[command(name = "linerate", version, max_term_width = 100, propagate_version = true)]
+pub struct Cli {
+    /// Options of every command
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// Options that every command takes.
+#[derive(Debug, Args)]
+pub struct Global {
+    /// Print JSON (stable, versioned) instead of text
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Work on a captured machine: a file of `capture`, or a directory with its proc, sys and etc
+    /// (read-only commands)
+    #[arg(long, global = true, value_name = "FILE|DIR")]
+    pub host: Option<PathBuf>,
+    /// Say only what failed
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Say more; twice for everything
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// Colours: NO_COLOR is honoured by auto
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: ColorWhen,
+}
+
+/// When to colour the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ColorWhen {
+    /// On a terminal.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// What this router is, and how its packets are handled today
+    Show(ShowArgs),
+    /// What could be changed, and why; writes a plan file
+    Plan(PlanArgs),
+    /// Make the changes of a plan: all or nothing, undone by `rollback`
+    Apply(ApplyArgs),
+    /// Whether a plan is in force, setting by setting (exit 3 when not)
+    Verify(VerifyArgs),
+    /// Put everything back exactly as it was before
+    Rollback(RollbackArgs),
+    /// Keep what `apply --confirm` did
+    Confirm,
+    /// What linerate has changed and not undone
+    Status,
+    /// One measurement, in a lab of network namespaces on this machine
+    Bench(BenchArgs),
+    /// Find the best configuration by experiment, with intervals
+    Tune(TuneArgs),
+    /// Turn a result file into HTML, Markdown or text
+    Report(ReportArgs),
+    /// Record this machine in one file, for bug reports and to work on it elsewhere
+    Capture(CaptureArgs),
+    /// A router in a box: three network namespaces to try things in
+    Lab(LabArgs),
+    /// Waits for `confirm` (started by `apply --confirm`)
+    #[command(hide = true)]
+    DeadMan {
+        /// Which change
+        token: u64,
+    },
+}
+
+/// `show`
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// Only this part, in detail
+    pub part: Option<Part>,
+}
+
+/// Parts of `show`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// CPUs with capacity, cluster and governor
+    Cpus,
+    /// Network devices with queues and offloads
+    Nics,
+    /// Network interrupts
+    Irqs,
+    /// What stands on what, down to the ports, and which side is WAN
+    Stack,
+    /// What a forwarded packet meets, and who else sets what linerate sets
+    Path,
+    /// Kernel and board
+    Kernel,
+}
+
+/// `plan`
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    /// Take this candidate instead of the one the model prefers
+    #[arg(long, value_name = "NAME")]
+    pub candidate: Option<String>,
+    /// Where to write the plan; `-` prints it
+    #[arg(short, long, value_name = "FILE", default_value = "plan.toml")]
+    pub output: PathBuf,
+}
+
+/// `apply`
+#[derive(Debug, Args)]
+pub struct ApplyArgs {
+    /// The plan file
+    #[arg(value_name = "PLAN", default_value = "plan.toml")]
+    pub plan: PathBuf,
+    /// Print the exact writes and make none
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Undo everything after this many seconds unless `linerate confirm` comes first
+    #[arg(long, value_name = "S", value_parser = seconds, conflicts_with = "dry_run")]
+    pub confirm: Option<f64>,
+}
+
+/// `verify`
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// The plan file
+    #[arg(value_name = "PLAN", default_value = "plan.toml")]
+    pub plan: PathBuf,
+}
+
+/// `rollback`
+#[derive(Debug, Args)]
+pub struct RollbackArgs {
+    /// Overwrite values that something else has set since
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// The load and the lab it runs in.
+#[derive(Debug, Clone, Args)]
+pub struct LoadArgs {
+    /// Extra filter rules that never match, to make forwarding cost what a real ruleset costs
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=20_000))]
+    pub rules: u32,
+    /// Parallel streams; fewer than 16 suffer from unlucky hashing
+    #[arg(short = 'P', long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=128))]
+    pub streams: u32,
+    /// Measured seconds of each run
+    #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
+    pub seconds: f64,
+    /// Seconds left out at the start of each run
+    #[arg(long, value_name = "S", default_value = "0.3", value_parser = seconds_or_zero)]
+    pub omit: f64,
+    /// Largest IP packet in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(576..=9000))]
+    pub mtu: u32,
+    /// Forward established flows through a software flowtable
+    #[arg(long)]
+    pub flowtable: bool,
+}
+
+impl LoadArgs {
+    /// The lab that it runs in.
+    #[must_use]
+    pub fn lab(&self) -> LabSpec {
+        LabSpec { rules: self.rules, mtu: self.mtu, flowtable: self.flowtable }
+    }
+
+    /// Bulk TCP in one direction or both.
+    #[must_use]
+    pub fn spec(&self, direction: Direction) -> LoadSpec {
+        LoadSpec::tcp(direction, self.streams, self.seconds, self.omit)
+    }
+
+    /// For the record.
+    #[must_use]
+    pub fn scenario(&self, protocol: Protocol) -> Scenario {
+        Scenario {
+            name: if self.flowtable { "nat+flowtable" } else { "nat" }.to_owned(),
+            rules: self.rules,
+            streams: self.streams,
+            mtu: self.mtu,
+            protocol,
+            seconds: self.seconds,
+            omit: self.omit,
+        }
+    }
+}
+
+/// Scenarios that exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ScenarioName {
+    /// lan - router - wan with masquerade
+    Nat,
+}
+
+/// `bench`
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// What to build and send
+    #[arg(default_value = "nat")]
+    pub scenario: ScenarioName,
+    /// The load and its lab
+    #[command(flatten)]
+    pub load: LoadArgs,
+    /// Which way: wan to lan (down), lan to wan (up), or both at once (measures each alone too)
+    #[arg(long, default_value = "both", value_parser = direction)]
+    pub direction: Direction,
+    /// What to send
+    #[arg(long, default_value = "tcp", value_parser = protocol)]
+    pub protocol: Protocol,
+    /// Rate to send at in Mbit/s, all streams together (UDP needs one)
+    #[arg(long, value_name = "MBIT", value_parser = megabits)]
+    pub rate: Option<f64>,
+    /// Payload of a UDP datagram in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 1400, value_parser = clap::value_parser!(u32).range(64..=8972))]
+    pub datagram: u32,
+    /// Set the lab's router up as this candidate first (see `tune`): as-found, one-cpu, ...
+    #[arg(long, value_name = "NAME", default_value = "as-found")]
+    pub candidate: String,
+    /// Fail (exit 1) when the sum of the directions stays below this many Mbit/s
+    #[arg(long, value_name = "MBIT", value_parser = megabits)]
+    pub fail_below: Option<f64>,
+    /// Run another generator in turn in the same lab and print the ratio
+    #[arg(long, value_name = "DRIVER")]
+    pub against: Option<Against>,
+    /// Pairs to run with --against
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub pairs: u32,
+}
+
+/// Generators to compare with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Against {
+    /// The installed iperf3
+    Iperf3,
+}
+
+/// `tune`
+#[derive(Debug, Args)]
+pub struct TuneArgs {
+    /// What to build and send
+    #[arg(default_value = "nat")]
+    pub scenario: ScenarioName,
+    /// The load and its lab
+    #[command(flatten)]
+    pub load: LoadArgs,
+    /// Directions to measure in each cell
+    #[arg(long, value_delimiter = ',', default_value = "down,up", value_parser = direction)]
+    pub directions: Vec<Direction>,
+    /// Blocks: each measures every candidate once, in a new random order
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub blocks: Option<u32>,
+    /// Five blocks: exploratory, no proof
+    #[arg(long)]
+    pub quick: bool,
+    /// Stop starting new blocks after this many seconds
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub budget: Option<f64>,
+    /// Only these candidates (the baseline is always in)
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
+    pub candidates: Vec<String>,
+    /// What the others are compared with [default: one-cpu]
+    #[arg(long, value_name = "NAME")]
+    pub baseline: Option<String>,
+    /// The same settings under two names, to show what noise alone looks like here
+    #[arg(long)]
+    pub aa: bool,
+    /// Seed of the random order
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Where to write the result
+    #[arg(short, long, value_name = "FILE", default_value = "linerate-result.json")]
+    pub output: PathBuf,
+    /// Also write the HTML report
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+}
+
+/// `report`
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// The result file
+    #[arg(value_name = "RESULT", default_value = "linerate-result.json")]
+    pub result: PathBuf,
+    /// Kind of report [default: by the output's name, else text]
+    #[arg(long)]
+    pub format: Option<ReportFormat>,
+    /// Where to write it; `-` prints it
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    pub output: PathBuf,
+}
+
+/// Kinds of report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// One self-contained page
+    Html,
+    /// Markdown
+    Markdown,
+    /// Plain text
+    Text,
+}
+
+/// `capture`
+#[derive(Debug, Args)]
+pub struct CaptureArgs {
+    /// Where to write it
+    #[arg(short, long, value_name = "FILE", default_value = "linerate-capture.tar.gz")]
+    pub output: PathBuf,
+    /// How often to read the counters
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub samples: u32,
+    /// Seconds between two readings
+    #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
+    pub interval: f64,
+}
+
+/// `lab`
+#[derive(Debug, Args)]
+pub struct LabArgs {
+    /// What to do with labs
+    #[command(subcommand)]
+    pub action: LabAction,
+}
+
+/// What to do with labs.
+#[derive(Debug, Subcommand)]
+pub enum LabAction {
+    /// Build one that stays until `lab down`
+    Up {
+        /// Extra filter rules that never match
+        #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=20_000))]
+        rules: u32,
+        /// Largest IP packet in bytes
+        #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(576..=9000))]
+        mtu: u32,
+        /// Forward established flows through a software flowtable
+        #[arg(long)]
+        flowtable: bool,
+    },
+    /// Remove one, or all; also what a crash left behind
+    Down {
+        /// Its id; all labs without one
+        id: Option<String>,
+    },
+    /// List the labs that are up
+    List,
+    /// A shell, or a command, inside one
+    Shell {
+        /// Its id; may be left out when only one is up
+        #[arg(long)]
+        id: Option<String>,
+        /// lan, router or wan
+        #[arg(default_value = "router")]
+        place: Place,
+        /// The command; $SHELL without one
+        #[arg(last = true)]
+        command: Vec<std::ffi::OsString>,
+    },
+}
+
+/// The namespaces of a lab.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Place {
+    /// The client's side
+    Lan,
+    /// The router
+    Router,
+    /// The server's side
+    Wan,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    seconds_or_zero(text)
+        .and_then(|s| if s > 0.0 { Ok(s) } else { Err("must be more than 0".into()) })
+}
+
+fn seconds_or_zero(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('s').parse::<f64>() {
+        Ok(s) if (0.0..=86_400.0).contains(&s) => Ok(s),
+        Ok(_) => Err("must be between 0 and 86400 seconds".into()),
+        Err(_) => Err("not a number of seconds".into()),
+    }
+}
+
+fn megabits(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(m) if m.is_finite() && m > 0.0 && m < 1e7 => Ok(m),
+        _ => Err("not a rate in Mbit/s".into()),
+    }
+}
+
+fn direction(text: &str) -> Result<Direction, String> {
+    match text {
+        "down" => Ok(Direction::Down),
+        "up" => Ok(Direction::Up),
+        "both" => Ok(Direction::Both),
+        _ => Err("one of down, up, both".into()),
+    }
+}
+
+fn protocol(text: &str) -> Result<Protocol, String> {
+    match text {
+        "tcp" => Ok(Protocol::Tcp),
+        "udp" => Ok(Protocol::Udp),
+        _ => Err("tcp or udp".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

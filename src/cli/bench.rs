@@ -1,0 +1,173 @@
+//! `linerate bench`: one measurement, with its reasons to be refused.
+
+use super::args::{Against, BenchArgs};
+use super::context::Context;
+use super::table::Table;
+use super::{interrupt, plan as plan_verb};
+use crate::bench;
+use crate::bench::against::{AgainstIperf3, against_iperf3};
+use crate::error::{Error, Result};
+use crate::exit_code::ExitCode;
+use crate::load::LoadSpec;
+use crate::model::measurement::{Direction, EvidenceClass, Measurement, Protocol, Scenario};
+use crate::model::units::BitRate;
+use crate::tune::Workbench;
+use crate::{plan, store};
+
+/// Runs the command.
+pub(super) fn run(context: &Context, args: &BenchArgs) -> Result<ExitCode> {
+    context.live("bench")?;
+    let out = &context.out;
+    let spec = load_spec(args)?;
+    let stop = interrupt::stop_flag()?;
+    let lock = store::state_dir().lock("bench nat")?;
+    let workbench = Workbench::build(&args.load.lab(), lock)?;
+    workbench.notes.iter().for_each(|note| out.say(note));
+    let candidates = plan::candidates(workbench.snapshot());
+    let candidate = plan_verb::find(&candidates, &args.candidate)?.clone();
+    if let Some(Against::Iperf3) = args.against {
+        let compared =
+            workbench.with(&candidate, |bench| against_iperf3(bench, &spec, args.pairs, &stop))?;
+        drop(workbench);
+        return against(context, args, &compared);
+    }
+    let runs =
+        workbench.with(&candidate, |bench| bench::measure_directions(bench, &spec, &stop))?;
+    drop(workbench);
+    if out.json {
+        out.json(&Benched {
+            format: "linerate-bench",
+            version: 1,
+            class: EvidenceClass::Lab,
+            candidate: &candidate.name,
+            scenario: args.load.scenario(args.protocol),
+            runs: &runs,
+        })?;
+    } else {
+        out.data(text(context, &candidate.title, &runs))?;
+    }
+    if stop.load(std::sync::atomic::Ordering::Relaxed) {
+        return Err(Error::interrupted("bench nat"));
+    }
+    Ok(verdict(context, args, &runs))
+}
+
+fn load_spec(args: &BenchArgs) -> Result<LoadSpec> {
+    if args.protocol == Protocol::Udp && args.rate.is_none() {
+        return Err(Error::usage("bench nat", "UDP has no rate of its own")
+            .hint("say how fast to send, in Mbit/s: --rate 500"));
+    }
+    let mut spec = args.load.spec(args.direction);
+    spec.protocol = args.protocol;
+    spec.rate = args.rate.map(|mbit| BitRate(mbit * 1e6));
+    spec.datagram = args.datagram as usize;
+    spec.check()?;
+    Ok(spec)
+}
+
+fn verdict(context: &Context, args: &BenchArgs, runs: &[Measurement]) -> ExitCode {
+    if runs.iter().any(|run| !run.is_valid()) {
+        return ExitCode::Refused;
+    }
+    let Some(least) = args.fail_below else { return ExitCode::Done };
+    // The run that was asked for is the last; with "both" the two before it measure each alone.
+    let rate = runs.last().map_or(0.0, |run| run.rate().mbps());
+    if rate < least {
+        context.out.say(format_args!("{rate:.0} Mbit/s is below the {least:.0} asked for"));
+        return ExitCode::Findings;
+    }
+    ExitCode::Done
+}
+
+fn against(context: &Context, args: &BenchArgs, compared: &AgainstIperf3) -> Result<ExitCode> {
+    let out = &context.out;
+    if out.json {
+        let format = serde_json::json!({ "format": "linerate-against", "version": 1,
+            "scenario": args.load.scenario(args.protocol), "iperf3": compared });
+        out.json(&format)?;
+        return Ok(ExitCode::Done);
+    }
+    let mut table = Table::new(&[
+        "pair",
+        "linerate Mbit/s",
+        "iperf3 Mbit/s",
+        "linerate CPU s/Gbit",
+        "iperf3 CPU s/Gbit",
+    ]);
+    for (number, pair) in (1..).zip(&compared.pairs) {
+        table.row([
+            u32::to_string(&number),
+            format!("{:.0}", pair.ours.goodput.mbps()),
+            format!("{:.0}", pair.theirs.goodput.mbps()),
+            format!("{:.3}", pair.ours.cpu_per_gigabit),
+            format!("{:.3}", pair.theirs.cpu_per_gigabit),
+        ]);
+    }
+    let mut lines = table.lines();
+    lines.push(format!(
+        "against {}, median of {} pairs: {:.2} times its goodput at {:.2} times its CPU per gigabit",
+        compared.version,
+        compared.pairs.len(),
+        compared.goodput_ratio,
+        compared.cpu_ratio
+    ));
+    lines.push(out.dim("CPU: the whole machine, generator and router, all that was not idle"));
+    out.data(lines.join("\n"))?;
+    Ok(ExitCode::Done)
+}
+
+#[derive(serde::Serialize)]
+struct Benched<'a> {
+    format: &'static str,
+    version: u32,
+    class: EvidenceClass,
+    candidate: &'a str,
+    scenario: Scenario,
+    runs: &'a [Measurement],
+}
+
+fn text(context: &Context, title: &str, runs: &[Measurement]) -> String {
+    let out = &context.out;
+    let mut lines = vec![out.bold(format_args!("router: {title}"))];
+    let mut table = Table::new(&[
+        "direction",
+        "Mbit/s down",
+        "Mbit/s up",
+        "packet bytes",
+        "again/lost",
+        "softirq per CPU",
+    ]);
+    for run in runs {
+        let rate = |direction| {
+            let flow = run.flows.iter().find(|f| f.direction == direction);
+            flow.map_or_else(|| "-".into(), |f| format!("{:.0}", f.goodput.mbps()))
+        };
+        let again = run.flows.iter().map(|f| match (f.lost, f.received, f.retransmits) {
+            (Some(lost), Some(received), _) => format!("{lost} of {}", lost + received),
+            (_, _, Some(again)) => again.to_string(),
+            _ => "?".into(),
+        });
+        let softirq = run.cpus.iter().map(|c| format!("{:.0} %", c.softirq * 100.0));
+        table.row([
+            run.direction.to_string(),
+            rate(Direction::Down),
+            rate(Direction::Up),
+            format!("{:.0}", run.packet_bytes),
+            again.collect::<Vec<_>>().join(" + "),
+            softirq.collect::<Vec<_>>().join(" "),
+        ]);
+    }
+    lines.extend(table.lines());
+    for run in runs {
+        for refusal in &run.refusals {
+            lines.push(out.warn(format_args!("refused: {}: {}", run.direction, refusal.why)));
+        }
+    }
+    let mut notes: Vec<&String> = runs.iter().flat_map(|r| &r.notes).collect();
+    notes.dedup();
+    if let Some(note) = notes.first() {
+        lines.push(out.dim(format_args!("note: {note}")));
+    }
+    lines.push(out.dim(format_args!("evidence: {}", EvidenceClass::Lab.meaning())));
+    lines.join("\n")
+}

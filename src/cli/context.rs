@@ -1,0 +1,74 @@
+//! What every command starts from: the door to the system and the way out.
+
+use std::path::Path;
+
+use super::args::Global;
+use super::output::Output;
+use crate::error::{Error, Result};
+use crate::host::tar::TarError;
+use crate::host::{Archive, Captured, HostRead, Live, OpenError, Tree};
+
+/// The system that a command works on, and where its output goes.
+pub struct Context {
+    /// Output.
+    pub out: Output,
+    live: Live,
+    captured: Option<Captured>,
+}
+
+impl Context {
+    /// This machine, or the captured one of `--host`.
+    ///
+    /// # Errors
+    /// Usage when the captured machine can't be opened.
+    pub fn new(global: &Global) -> Result<Self> {
+        let captured = match &global.host {
+            None => None,
+            Some(path) => Some(open(path)?),
+        };
+        Ok(Self { out: Output::new(global), live: Live::here(), captured })
+    }
+
+    /// For commands that only read.
+    #[must_use]
+    pub fn reader(&self) -> &dyn HostRead {
+        match &self.captured {
+            Some(captured) => captured,
+            None => &self.live,
+        }
+    }
+
+    /// For commands that change things: never a captured machine.
+    ///
+    /// # Errors
+    /// Usage with `--host`.
+    pub fn live(&self, verb: &str) -> Result<&Live> {
+        if self.captured.is_some() {
+            return Err(Error::usage(verb, "a captured machine can't be changed or measured")
+                .hint("leave --host out; show, plan and report work on captured machines"));
+        }
+        Ok(&self.live)
+    }
+}
+
+/// A directory or a capture.
+fn open(path: &Path) -> Result<Captured> {
+    let what = || format!("open captured machine {}", path.display());
+    if path.is_dir() {
+        return Tree::open(path).map_err(|e| {
+            Error::usage(what(), e.reason())
+                .hint("--host takes a directory that holds the machine's proc, sys and etc")
+        });
+    }
+    Archive::open(path).map_err(|e| {
+        let hint = match &e {
+            OpenError::Newer(_) => "a newer linerate reads it",
+            OpenError::Tar(TarError::Cut) => "copy it again; it is not complete",
+            _ => {
+                "--host takes a file made by `linerate capture`, or a directory that holds the \
+                  machine's proc, sys and etc"
+            }
+        };
+        Error::usage(what(), e).hint(hint)
+    })
+}

@@ -1,0 +1,31 @@
+//! Ctrl-C, SIGTERM and SIGHUP: a flag that every long-running stage looks at, so that each ends
+//! by putting everything back.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use crate::error::{Error, Result};
+use crate::exit_code::ExitCode;
+
+/// Sets the returned flag on the first signal; the second ends the process at once (a lab is then
+/// removed by the kernel, and a router's journal is settled by the next call).
+///
+/// # Errors
+/// When the handlers can't be installed.
+pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // The order matters: the second signal finds the flag set and ends the process.
+        flag::register_conditional_shutdown(
+            signal,
+            i32::from(ExitCode::Interrupted as u8),
+            Arc::clone(&stop),
+        )
+        .and_then(|_| flag::register(signal, Arc::clone(&stop)))
+        .map_err(|e| Error::not_supported("install a signal handler", e))?;
+    }
+    Ok(stop)
+}

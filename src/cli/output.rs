@@ -1,0 +1,136 @@
+//! Data on stdout, messages on stderr, colours where they help.
+
+use std::fmt::Display;
+use std::io::{IsTerminal, Write};
+
+use super::args::{ColorWhen, Global};
+use crate::error::{Error, Result};
+use crate::exit_code::ExitCode;
+
+/// Where a command's output goes, and how.
+#[derive(Debug, Clone, Copy)]
+pub struct Output {
+    /// Print JSON.
+    pub json: bool,
+    quiet: bool,
+    color: bool,
+    stderr_is_terminal: bool,
+}
+
+impl Output {
+    /// As the options and the terminal ask.
+    #[must_use]
+    pub fn new(global: &Global) -> Self {
+        let no_color = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty())
+            || std::env::var_os("TERM").is_some_and(|t| t == "dumb");
+        let color = match global.color {
+            ColorWhen::Always => true,
+            ColorWhen::Never => false,
+            ColorWhen::Auto => std::io::stdout().is_terminal() && !no_color,
+        };
+        Self {
+            json: global.json,
+            quiet: global.quiet,
+            color,
+            stderr_is_terminal: std::io::stderr().is_terminal(),
+        }
+    }
+
+    /// Writes data. A reader that has gone away (`| head`) ends the program quietly.
+    ///
+    /// # Errors
+    /// When stdout can't be written.
+    pub fn data(&self, text: impl Display) -> Result<()> {
+        let mut out = std::io::stdout().lock();
+        let text = text.to_string();
+        let end = if text.ends_with('\n') { "" } else { "\n" };
+        write!(out, "{text}{end}").and_then(|()| out.flush()).map_err(|e| {
+            if e.kind() == std::io::ErrorKind::BrokenPipe {
+                Error::new(ExitCode::Done, "write to stdout", e)
+            } else {
+                Error::usage("write to stdout", e)
+            }
+        })
+    }
+
+    /// Writes a value as JSON.
+    ///
+    /// # Errors
+    /// When stdout can't be written.
+    pub fn json(&self, value: &impl serde::Serialize) -> Result<()> {
+        let text = serde_json::to_string_pretty(value)
+            .map_err(|e| Error::usage("write the answer as JSON", e))?;
+        self.data(text)
+    }
+
+    /// A message to the user, unless asked to be quiet.
+    pub fn say(&self, message: impl Display) {
+        if !self.quiet {
+            to_stderr(format_args!("{message}\n"));
+        }
+    }
+
+    /// A progress line: redrawn in place on a terminal, nothing elsewhere.
+    pub fn progress(&self, line: impl Display) {
+        if self.stderr_is_terminal && !self.quiet {
+            to_stderr(format_args!("\r\x1b[K{line}"));
+        }
+    }
+
+    /// Takes the progress line away.
+    pub fn progress_done(&self) {
+        if self.stderr_is_terminal && !self.quiet {
+            to_stderr(format_args!("\r\x1b[K"));
+        }
+    }
+
+    /// Whether progress is redrawn in place.
+    #[must_use]
+    pub fn has_live_progress(&self) -> bool {
+        self.stderr_is_terminal && !self.quiet
+    }
+
+    /// Headings.
+    #[must_use]
+    pub fn bold(&self, text: impl Display) -> String {
+        self.paint("1", text)
+    }
+
+    /// What matters less.
+    #[must_use]
+    pub fn dim(&self, text: impl Display) -> String {
+        self.paint("2", text)
+    }
+
+    /// What needs attention.
+    #[must_use]
+    pub fn warn(&self, text: impl Display) -> String {
+        self.paint("33", text)
+    }
+
+    /// What is well.
+    #[must_use]
+    pub fn good(&self, text: impl Display) -> String {
+        self.paint("32", text)
+    }
+
+    fn paint(&self, code: &str, text: impl Display) -> String {
+        if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
+    }
+}
+
+/// Prints an error in the project's form.
+pub fn print_error(error: &Error) {
+    if error.code() == ExitCode::Done {
+        return;
+    }
+    to_stderr(format_args!("linerate: {error}\n"));
+    if let Some(hint) = error.remedy() {
+        to_stderr(format_args!("hint: {hint}\n"));
+    }
+}
+
+/// Nobody is left to be told when stderr can't be written.
+pub(super) fn to_stderr(text: std::fmt::Arguments<'_>) {
+    drop(std::io::stderr().lock().write_fmt(text));
+}

@@ -1,0 +1,91 @@
+//! `linerate rollback` and `linerate status`: what is in force, and how it is undone.
+
+use super::args::RollbackArgs;
+use super::context::Context;
+use super::table::Table;
+use crate::apply::{self, Place};
+use crate::error::Result;
+use crate::exit_code::ExitCode;
+use crate::store;
+
+/// Runs `rollback`.
+pub(super) fn run(context: &Context, args: &RollbackArgs) -> Result<ExitCode> {
+    let host = context.live("rollback")?;
+    let out = &context.out;
+    let state = store::state_dir();
+    // Without a journal there is nothing to lock, and no right is needed to say so.
+    if apply::status(host, &state)?.is_empty() {
+        if out.json {
+            out.json(&Undone { format: "linerate-rollback", version: 1, restored: Vec::new() })?;
+        }
+        out.say("nothing to undo: linerate has changed nothing here since the machine started");
+        return Ok(ExitCode::Done);
+    }
+    let lock = state.lock("rollback")?;
+    let done = apply::rollback(host, &lock, args.force)?;
+    state.disarm(&lock)?;
+    done.notes.iter().for_each(|note| out.say(note));
+    if out.json {
+        let restored = done.restored.iter().map(|r| r.path.display().to_string()).collect();
+        out.json(&Undone { format: "linerate-rollback", version: 1, restored })?;
+    } else if !done.restored.is_empty() {
+        let mut table = Table::new(&["restored", "at"]);
+        for r in &done.restored {
+            table.row([r.knob.to_string(), r.path.display().to_string()]);
+        }
+        out.data(table.lines().join("\n"))?;
+    }
+    out.say(format_args!("{} settings restored and read back", done.restored.len()));
+    Ok(ExitCode::Done)
+}
+
+#[derive(serde::Serialize)]
+struct Undone {
+    format: &'static str,
+    version: u32,
+    restored: Vec<String>,
+}
+
+/// Runs `status`.
+pub(super) fn status(context: &Context) -> Result<ExitCode> {
+    let host = context.live("status")?;
+    let out = &context.out;
+    let in_force = apply::status(host, &store::state_dir())?;
+    if out.json {
+        let journals: Vec<_> = in_force.iter().map(|i| &i.journal.header).collect();
+        out.json(&Status { format: "linerate-status", version: 1, journals })?;
+        return Ok(ExitCode::Done);
+    }
+    if in_force.is_empty() {
+        out.data("linerate has changed nothing here since the machine started")?;
+        return Ok(ExitCode::Done);
+    }
+    let mut table = Table::new(&["by", "settings", "state", "where"]);
+    for i in &in_force {
+        table.row([
+            i.journal.header.what.clone(),
+            i.journal.header.entries.len().to_string(),
+            format!("{:?}", i.journal.phase).to_lowercase(),
+            match i.place {
+                Place::Here => "here".into(),
+                Place::EarlierBoot => "an earlier boot: gone".into(),
+                Place::GoneNamespace => "a network namespace that is gone".into(),
+                Place::OtherNamespace => "another network namespace".to_owned(),
+            },
+        ]);
+    }
+    out.data(table.lines().join("\n"))?;
+    if let Some(armed) = store::state_dir().armed()? {
+        let left = super::confirm::left(&armed).as_secs_f64();
+        out.say(out.warn(format_args!("undone in {left:.0} s unless you say: linerate confirm")));
+    }
+    out.say("undo: linerate rollback");
+    Ok(ExitCode::Done)
+}
+
+#[derive(serde::Serialize)]
+struct Status<'a> {
+    format: &'static str,
+    version: u32,
+    journals: Vec<&'a store::journal::Header>,
+}

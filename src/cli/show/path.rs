@@ -1,0 +1,123 @@
+//! What a forwarded packet meets, and who else sets what we set.
+
+use crate::cli::context::Context;
+use crate::cli::table::Table;
+use crate::model::path::{ForwardPath, Nftables};
+use crate::model::snapshot::{NetDev, Snapshot};
+
+/// One line, and a warning for each program that sets what we set.
+pub(super) fn summary(context: &Context, snapshot: &Snapshot) -> Vec<String> {
+    let words: Vec<String> =
+        rows(snapshot).into_iter().map(|(what, value)| format!("{what} {value}")).collect();
+    let mut lines = Vec::new();
+    if !words.is_empty() {
+        lines.push(format!("{} {}", context.out.bold("forwarding"), words.join("; ")));
+    }
+    lines.extend(services(context, snapshot));
+    lines
+}
+
+/// All of it.
+pub(super) fn path(context: &Context, snapshot: &Snapshot) -> Vec<String> {
+    let path = &snapshot.path;
+    let mut table = Table::new(&["forwarding path", ""]);
+    for (what, value) in rows(snapshot) {
+        table.row([what.into(), value]);
+    }
+    let options = path.openwrt.iter().map(|(name, value)| (name.clone(), value.clone()));
+    let sysctls = path.sysctls.iter().map(|(name, value)| (name.clone(), value.to_string()));
+    for (name, value) in options.chain(sysctls) {
+        table.row([name, value]);
+    }
+    let mut lines = super::heading(context, &table);
+    if !path.softnet.is_empty() {
+        lines.push(String::new());
+        let mut table = Table::new(&["CPU", "packets", "dropped", "squeezed", "by RPS"]);
+        for row in &path.softnet {
+            table.row([
+                row.cpu.to_string(),
+                row.packets.to_string(),
+                row.dropped.to_string(),
+                row.squeezed.to_string(),
+                row.received_rps.to_string(),
+            ]);
+        }
+        lines.extend(super::heading(context, &table));
+    }
+    let services = services(context, snapshot);
+    if !services.is_empty() {
+        lines.push(String::new());
+        lines.extend(services);
+    }
+    lines
+}
+
+fn services<'a>(context: &'a Context, snapshot: &'a Snapshot) -> Vec<String> {
+    let line = |s: &crate::model::path::Service| {
+        context.out.warn(format!("{} {} ({})", s.name, s.effect, s.evidence))
+    };
+    snapshot.services.iter().map(line).collect()
+}
+
+fn rows(snapshot: &Snapshot) -> Vec<(&'static str, String)> {
+    let path = &snapshot.path;
+    let switch = |on: bool| if on { "on" } else { "off" }.to_owned();
+    let mut rows = Vec::new();
+    let mut add = |what, value: Option<String>| rows.extend(value.map(|v| (what, v)));
+    add("IPv4", path.ipv4.map(switch));
+    add("IPv6", path.ipv6.map(switch));
+    add("nftables", path.nftables.as_ref().filter(|n| n.rules > 0).map(rules));
+    add("iptables", iptables(path));
+    add("flowtables", path.nftables.as_ref().and_then(flowtables));
+    add(
+        "conntrack",
+        match (path.conntrack_count, path.conntrack_max) {
+            (Some(count), Some(max)) => Some(format!("{count} of {max}")),
+            _ => None,
+        },
+    );
+    add("bridged packets through iptables", path.bridge_nf.filter(|on| *on).map(switch));
+    add(
+        "hw-tc-offload",
+        devices(snapshot, |d| {
+            d.features.as_ref().and_then(|f| f.get("hw-tc-offload")).is_some_and(|f| f.active)
+        }),
+    );
+    add("XDP", devices(snapshot, |d| d.link.xdp));
+    add(
+        "SQM",
+        devices(snapshot, |d| {
+            d.qdiscs.iter().any(|q| matches!(q.kind.as_str(), "cake" | "cake_mq" | "htb" | "hfsc"))
+        }),
+    );
+    rows
+}
+
+fn rules(nftables: &Nftables) -> String {
+    let nat = if nftables.nat { ", NAT" } else { "" };
+    let (met, all) = (nftables.forward_rules, nftables.rules);
+    format!("{met} of {all} rules may meet a forwarded packet{nat}")
+}
+
+fn iptables(path: &ForwardPath) -> Option<String> {
+    let mut tables: Vec<&str> =
+        path.iptables.iter().chain(&path.ip6tables).map(String::as_str).collect();
+    tables.sort_unstable();
+    tables.dedup();
+    (!tables.is_empty()).then(|| format!("tables {}", tables.join(", ")))
+}
+
+fn flowtables(nftables: &Nftables) -> Option<String> {
+    let one = |f: &crate::model::path::Flowtable| {
+        let hardware = if f.hardware { ", hardware" } else { "" };
+        format!("{} ({}{hardware})", f.name, f.devices.join(", "))
+    };
+    let all: Vec<String> = nftables.flowtables.iter().map(one).collect();
+    (!all.is_empty()).then(|| all.join(", "))
+}
+
+fn devices(snapshot: &Snapshot, wanted: impl Fn(&NetDev) -> bool) -> Option<String> {
+    let names: Vec<&str> =
+        snapshot.netdevs.iter().filter(|d| wanted(d)).map(|d| d.name.as_str()).collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}

@@ -1,0 +1,15 @@
+//! What people read: the end of `tune` on a terminal, Markdown for an issue, a page for a browser.
+//!
+//! Each is a function of the record and its analysis alone. `words` says everything once; the
+//! three forms only lay it out.
+
+pub mod html;
+pub mod markdown;
+pub mod text;
+mod usage;
+mod words;
+
+pub use html::html;
+pub use markdown::markdown;
+pub use text::text;
+pub use words::headline;

@@ -1,0 +1,84 @@
+//! What a terminal shows at the end of `tune`.
+
+use crate::experiment::Analysis;
+use crate::model::measurement::Experiment;
+
+use super::words;
+
+/// The report as plain text, the verdict first. Control characters in names are replaced, so that
+/// a result file from elsewhere can't steer the terminal.
+#[must_use]
+pub fn text(experiment: &Experiment, analysis: &Analysis) -> String {
+    let mut lines = vec![words::headline(experiment, analysis), String::new()];
+    let (restored, settings) = words::settings(experiment);
+    if !restored {
+        lines.push(settings.clone());
+        lines.push(String::new());
+    }
+    lines.extend(table(experiment, analysis));
+    if let Some(rule) = words::best_rule(analysis) {
+        lines.push(format!("* {rule}"));
+    }
+    lines.push(String::new());
+
+    lines.extend(words::noise(analysis));
+    lines.push(words::refused_summary(analysis));
+    if restored {
+        lines.push(settings);
+    }
+    lines.push(format!("evidence: {}", experiment.class.meaning()));
+    lines
+        .extend(experiment.notes.iter().chain(&analysis.notes).map(|note| format!("note: {note}")));
+    lines.extend(
+        words::next_steps(experiment, analysis).into_iter().map(|step| format!("next: {step}")),
+    );
+    let text = lines.join("\n") + "\n";
+    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+}
+
+fn table(experiment: &Experiment, analysis: &Analysis) -> Vec<String> {
+    let rows = words::rows(experiment, analysis);
+    let mut table = vec![head(experiment)];
+    table.extend(rows.into_iter().map(|row| {
+        let mark = if row.best { "* " } else { "  " };
+        let mut cells = vec![format!("{mark}{}", row.result.name)];
+        cells.extend(row.rates);
+        cells.push(row.ratio);
+        cells.push(row.verdict);
+        cells
+    }));
+
+    let columns = experiment.directions.len() + 3;
+    let width = |column: usize| {
+        table.iter().filter_map(|r| r.get(column)).map(|c| c.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    // Rates are figures and stand to the right, words to the left.
+    let is_rate = |column: usize| (1..columns - 2).contains(&column);
+    table
+        .iter()
+        .map(|cells| {
+            let padded: Vec<String> = cells
+                .iter()
+                .zip(&widths)
+                .enumerate()
+                .map(|(column, (cell, &width))| {
+                    if is_rate(column) {
+                        format!("{cell:>width$}")
+                    } else {
+                        format!("{cell:<width$}")
+                    }
+                })
+                .collect();
+            padded.join("  ").trim_end().to_owned()
+        })
+        .collect()
+}
+
+fn head(experiment: &Experiment) -> Vec<String> {
+    let mut head = vec!["  candidate".to_owned()];
+    head.extend(experiment.directions.iter().map(|d| format!("{d} Mbit/s")));
+    head.push(format!("times {} (95 % CI)", experiment.baseline));
+    head.push("verdict".to_owned());
+    head
+}
