@@ -1,0 +1,76 @@
+//! How long the program keeps its user waiting: `cargo bench` prints it, nothing asserts it, for
+//! absolute times say little on a shared machine. Budgets: show 30 ms, apply of 64 masks 50 ms.
+//!
+//! The generator has its own: `linerate bench nat --against iperf3`.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a bench prints")]
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use linerate::host::Live;
+use linerate::sys::netns::NetnsThread;
+use linerate::{apply, discover, plan, store};
+
+/// Median and worst of `times` runs.
+fn time(what: &str, times: usize, mut job: impl FnMut() -> Duration) {
+    let mut all: Vec<Duration> = (0..times).map(|_| job()).collect();
+    all.sort();
+    println!("{what}: median {:?}, worst {:?} of {times}", all[times / 2], all[times - 1]);
+}
+
+fn main() {
+    time("linerate show, the whole process", 50, || {
+        let start = Instant::now();
+        let output = Command::new(env!("CARGO_BIN_EXE_linerate")).arg("show").output().unwrap();
+        assert!(output.status.success());
+        start.elapsed()
+    });
+
+    let netns = match NetnsThread::create() {
+        Ok(netns) => Arc::new(netns),
+        Err(e) => {
+            println!("apply of 64 masks: not run, no network namespace: {e}");
+            return;
+        }
+    };
+    // The product makes veths of one queue; sixty-four need iproute2.
+    let made = netns.run(|| {
+        let peer = ["type", "veth", "peer", "name", "peer0", "numrxqueues", "64"];
+        let add = ["link", "add", "eth0", "numrxqueues", "64"];
+        let up = |name| Command::new("ip").args(["link", "set", name, "up"]).status();
+        Command::new("ip")
+            .args(add)
+            .args(peer)
+            .status()
+            .and_then(|_| up("eth0"))
+            .and_then(|_| up("peer0"))
+    });
+    if !made.unwrap().is_ok_and(|status| status.success()) {
+        println!("apply of 64 masks: not run, needs ip from iproute2");
+        return;
+    }
+    let host = Live::in_netns(netns);
+    let state = store::StateDir::at(format!("/dev/shm/linerate-bench-{}", std::process::id()));
+    let snapshot = discover::snapshot(&host);
+    let candidates = plan::candidates(&snapshot);
+    let mut candidate = candidates.get(plan::name::RPS_ALL).expect("two CPUs").clone();
+    candidate.settings.truncate(64);
+    time(
+        &format!("apply of {} masks, journal and read-back included", candidate.settings.len()),
+        20,
+        || {
+            let lock = state.lock("bench").unwrap();
+            let start = Instant::now();
+            let stop = AtomicBool::new(false);
+            let applied = apply::apply(&host, &snapshot, &candidate, &lock, &stop).unwrap();
+            let took = start.elapsed();
+            assert_eq!(applied.writes.len(), 64);
+            apply::rollback(&host, &lock, false).unwrap();
+            took
+        },
+    );
+}

@@ -1,0 +1,457 @@
+//! Bad input and bad places: one clear line, a hint, the right exit code, nothing changed.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(clippy::disallowed_methods, clippy::print_stderr, reason = "tests set their own scene")]
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+struct Place {
+    dir: PathBuf,
+}
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let dir = std::env::temp_dir().join(format!("linerate-cli-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        Self { dir }
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+        command
+            .args(args)
+            .current_dir(&self.dir)
+            .env("LINERATE_STATE_DIR", self.dir.join("state"))
+            .env_remove("RUST_BACKTRACE");
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    fn file(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.dir.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.dir).unwrap();
+    }
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// One line that says what failed, perhaps a hint, and the exit code.
+#[track_caller]
+fn refused(output: &Output, code: i32, words: &[&str]) {
+    let text = stderr(output);
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    assert!(!text.contains("panicked"), "{text}");
+    for word in words {
+        assert!(text.contains(word), "{word:?} is not in: {text}");
+    }
+    let errors = text.lines().filter(|l| l.starts_with("linerate: ")).count();
+    assert_eq!(errors, 1, "one line of error: {text}");
+}
+
+fn root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+macro_rules! need_root {
+    () => {
+        if !root() {
+            eprintln!(
+                "SKIPPED {}: needs root",
+                std::thread::current().name().unwrap_or("a test of the command line")
+            );
+            return;
+        }
+    };
+}
+
+#[test]
+fn unknown_flags_and_values_are_usage_errors() {
+    let place = Place::new("flags");
+    refused(&place.run(&["tune", "--bogus"]), 2, &["--bogus", "hint"]);
+    refused(&place.run(&["shwo"]), 2, &["show", "hint"]);
+    refused(&place.run(&["tune", "nat", "--seconds", "0"]), 2, &["more than 0"]);
+    refused(&place.run(&["tune", "nat", "--streams", "10000"]), 2, &["128"]);
+    refused(&place.run(&["tune", "pppoe"]), 2, &["nat"]);
+    let bare = place.run(&[]);
+    assert_eq!(bare.status.code(), Some(2));
+    assert!(stderr(&bare).contains("Usage"), "without a command it tells what there is");
+    assert_eq!(place.run(&["--help"]).status.code(), Some(0));
+    assert_eq!(place.run(&["--version"]).status.code(), Some(0));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let place = Place::new("pipe");
+    for args in [&["show"][..], &["show", "--json"], &["--help"]] {
+        let (read, write) = rustix::pipe::pipe().unwrap();
+        drop(read);
+        let output = place.command(args).stdout(Stdio::from(write)).output().unwrap();
+        assert_eq!(stderr(&output), "", "{args:?}");
+        assert_eq!(output.status.code(), Some(0), "{args:?}");
+    }
+}
+
+#[test]
+fn a_full_disk_behind_stdout_is_an_error() {
+    let place = Place::new("full");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = place.command(&["show"]).stdout(full).output().unwrap();
+    refused(&output, 2, &["stdout", "space"]);
+}
+
+#[test]
+fn no_colour_codes_without_a_terminal_or_when_told() {
+    let place = Place::new("colour");
+    let plain = place.run(&["show"]).stdout;
+    assert!(!plain.contains(&0x1b));
+    let forced = place.run(&["show", "--color", "always"]).stdout;
+    assert!(forced.contains(&0x1b));
+}
+
+#[test]
+fn plan_files_that_can_not_be_used_are_named_for_what_they_are() {
+    need_root!();
+    let place = Place::new("plans");
+    let good = place.run(&["plan", "--candidate", "as-found", "-o", "-"]).stdout;
+    let good = String::from_utf8(good).unwrap();
+    let cut = place.file("cut.toml", &good[..good.len() / 2]);
+    let newer = place.file("newer.toml", good.replace("version = 1", "version = 99"));
+    let foreign = place.file("foreign.toml", "[package]\nname = \"x\"\n");
+    let binary = place.file("binary.toml", [0xff, 0xfe, 0, 1]);
+    for verb in ["apply", "verify"] {
+        let run = |path: &Path| place.run(&[verb, path.to_str().unwrap()]);
+        refused(&run(&cut), 2, &["cut.toml", "hint"]);
+        refused(&run(&newer), 2, &["newer.toml", "99", "hint"]);
+        refused(&run(&foreign), 2, &["foreign.toml"]);
+        refused(&run(&binary), 2, &["binary.toml"]);
+        refused(&run(Path::new("absent.toml")), 2, &["absent.toml"]);
+    }
+}
+
+#[test]
+fn without_root_it_says_what_is_needed() {
+    need_root!();
+    let place = Place::new("nobody");
+    // The program may lie where nobody may look.
+    let program = place.dir.join("linerate");
+    std::fs::copy(env!("CARGO_BIN_EXE_linerate"), &program).unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(&place.dir, open).unwrap();
+    for args in [&["tune", "nat"][..], &["bench", "nat"], &["lab", "up"], &["rollback"]] {
+        let output = Command::new(&program)
+            .args(args)
+            .current_dir(&place.dir)
+            .env("LINERATE_STATE_DIR", place.dir.join("state"))
+            .uid(65534)
+            .gid(65534)
+            .output()
+            .unwrap();
+        if args[0] == "rollback" {
+            assert_eq!(output.status.code(), Some(0), "nothing to do: {}", stderr(&output));
+        } else {
+            refused(&output, 4, &["root", "hint"]);
+        }
+        if place.dir.join("state").exists() {
+            std::fs::remove_dir_all(place.dir.join("state")).unwrap();
+        }
+    }
+    let output = Command::new(&program).arg("show").uid(65534).gid(65534).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "show needs no rights: {}", stderr(&output));
+}
+
+#[test]
+fn without_namespaces_it_says_what_is_missing() {
+    need_root!();
+    let place = Place::new("nons");
+    let script = "echo 0 > /proc/sys/user/max_net_namespaces && exec \"$0\" tune nat";
+    let output = Command::new("unshare")
+        .args(["--user", "--map-root-user", "sh", "-c", script, env!("CARGO_BIN_EXE_linerate")])
+        .current_dir(&place.dir)
+        .env("LINERATE_STATE_DIR", place.dir.join("state"))
+        .output()
+        .unwrap();
+    refused(&output, 5, &["namespace", "hint"]);
+}
+
+#[test]
+fn two_at_once_is_refused_with_the_name_of_the_first() {
+    need_root!();
+    let place = Place::new("two");
+    let mut first = place
+        .command(&["tune", "nat", "--seconds", "0.5", "--blocks", "50"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let lock = place.dir.join("state/lock");
+    while !lock.exists() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let second = place.run(&["tune", "nat"]);
+    rustix::process::kill_process(
+        rustix::process::Pid::from_child(&first),
+        rustix::process::Signal::INT,
+    )
+    .unwrap();
+    assert_eq!(first.wait().unwrap().code(), Some(130));
+    refused(&second, 2, &[&first.id().to_string(), "tune nat", "hint"]);
+}
+
+#[test]
+fn where_to_write_is_checked_before_three_minutes_of_measuring() {
+    let place = Place::new("where");
+    refused(&place.run(&["tune", "nat", "-o", "absent/r.json"]), 2, &["absent", "hint"]);
+    refused(&place.run(&["tune", "nat", "--report", "/"]), 2, &["directory"]);
+}
+
+#[test]
+fn a_captured_machine_is_never_changed() {
+    let place = Place::new("captured");
+    let host = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/hosts/rk3399-6-dwmac+r8169-5.4");
+    for args in [&["tune", "nat"][..], &["apply"], &["rollback"], &["lab", "up"], &["bench"]] {
+        let output = place.command(args).args(["--host", host]).output().unwrap();
+        refused(&output, 2, &["captured", "hint"]);
+    }
+}
+
+/// A lab's router on which the program runs as on any machine.
+struct Router {
+    place: Place,
+    lab: linerate::lab::Lab,
+}
+
+impl Router {
+    fn new(name: &str) -> Self {
+        let lab = linerate::lab::Lab::build(&linerate::lab::LabSpec::default()).unwrap();
+        Self { place: Place::new(name), lab }
+    }
+
+    /// Runs a command inside the router's namespace, with its /sys.
+    fn inside(&self, mut command: Command) -> Output {
+        self.lab.router.run(move || command.output().unwrap()).unwrap()
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.inside(self.place.command(args))
+    }
+
+    fn mask(&self, device: &str) -> String {
+        use linerate::host::HostRead;
+        let path = format!("/sys/class/net/{device}/queues/rx-0/rps_cpus");
+        self.lab.router_host().text(Path::new(&path)).unwrap()
+    }
+
+    fn set(&self, device: &str, mask: &str) {
+        use linerate::host::HostWrite;
+        let path = format!("/sys/class/net/{device}/queues/rx-0/rps_cpus");
+        self.lab.router_host().write(Path::new(&path), mask.as_bytes()).unwrap();
+    }
+}
+
+#[test]
+fn a_plan_is_applied_verified_and_undone_on_a_real_kernel() {
+    need_root!();
+    let router = Router::new("life");
+    let ok = |output: &Output, words: &str| {
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
+        let all = format!("{}{}", String::from_utf8_lossy(&output.stdout), stderr(output));
+        assert!(all.contains(words), "{words:?} is not in: {all}");
+    };
+    ok(&router.run(&["plan", "--candidate", "one-cpu"]), "plan.toml");
+    let dry = router.run(&["apply", "--dry-run"]);
+    ok(&dry, "none made");
+    assert!(String::from_utf8_lossy(&dry.stdout).contains("echo 1 > /sys/class/net/lan0"));
+    assert_eq!(router.mask("lan0").trim_matches('0'), "");
+    assert_eq!(router.run(&["verify"]).status.code(), Some(3), "not applied yet");
+    ok(&router.run(&["apply"]), "2 settings made");
+    assert_eq!(u32::from_str_radix(&router.mask("lan0"), 16).unwrap(), 1);
+    ok(&router.run(&["verify"]), "all 2 settings are in force");
+    ok(&router.run(&["apply"]), "nothing to write");
+    ok(&router.run(&["status"]), "one-cpu");
+    // Somebody else's hand in between.
+    router.set("lan0", "3");
+    let drifted = router.run(&["verify"]);
+    assert_eq!(drifted.status.code(), Some(3), "{}", stderr(&drifted));
+    assert!(String::from_utf8_lossy(&drifted.stdout).contains("drifted"));
+    refused(&router.run(&["rollback"]), 8, &["lan0", "hint", "--force"]);
+    assert_eq!(u32::from_str_radix(&router.mask("lan0"), 16).unwrap(), 3, "left alone");
+    ok(&router.run(&["rollback", "--force"]), "restored");
+    assert_eq!(u32::from_str_radix(&router.mask("lan0"), 16).unwrap(), 0);
+    assert_eq!(u32::from_str_radix(&router.mask("wan0"), 16).unwrap(), 0);
+    ok(&router.run(&["rollback"]), "nothing to undo");
+    assert!(!router.place.dir.join("state").exists(), "nothing is left behind");
+}
+
+#[test]
+fn a_device_that_vanished_after_planning_is_named() {
+    need_root!();
+    let router = Router::new("vanished");
+    assert!(router.run(&["plan", "--candidate", "rps-all"]).status.success());
+    router.lab.router.run(|| linerate::sys::rtnl::delete("wan0")).unwrap().unwrap();
+    refused(&router.run(&["apply"]), 5, &["wan0", "hint"]);
+    assert_eq!(router.mask("lan0").trim_matches('0'), "", "nothing was changed");
+    assert!(!router.place.dir.join("state").exists(), "nothing is left behind");
+}
+
+#[test]
+fn a_plan_of_another_machine_is_refused() {
+    need_root!();
+    let router = Router::new("foreign");
+    assert!(router.run(&["plan", "--candidate", "rps-all"]).status.success());
+    let path = router.place.dir.join("plan.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let Some(line) = text.lines().find(|l| l.starts_with("machine = ")) else {
+        eprintln!("SKIPPED a_plan_of_another_machine_is_refused: there is no /etc/machine-id");
+        return;
+    };
+    std::fs::write(&path, text.replace(line, "machine = \"0123456789abcdef\"")).unwrap();
+    refused(&router.run(&["apply"]), 2, &["machine", "hint"]);
+}
+
+#[test]
+fn a_read_only_sys_changes_nothing_and_says_so() {
+    need_root!();
+    let router = Router::new("read-only");
+    assert!(router.run(&["plan", "--candidate", "rps-all"]).status.success());
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "sh", "-c", "mount -o remount,bind,ro /sys && exec \"$0\" apply"])
+        .arg(env!("CARGO_BIN_EXE_linerate"))
+        .current_dir(&router.place.dir)
+        .env("LINERATE_STATE_DIR", router.place.dir.join("state"));
+    refused(&router.inside(command), 4, &["rps_cpus", "read-only", "nothing was changed"]);
+    assert!(!router.place.dir.join("state").exists(), "nothing is left behind");
+}
+
+#[test]
+fn tune_of_the_same_settings_finds_no_difference() {
+    need_root!();
+    let place = Place::new("aa");
+    let output = place.run(&[
+        "tune",
+        "nat",
+        "--aa",
+        "--blocks",
+        "6",
+        "--seconds",
+        "0.2",
+        "--omit",
+        "0.1",
+        "--rules",
+        "50",
+        "--directions",
+        "down",
+        "--json",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["format"], "linerate-tune");
+    let again = &answer["analysis"]["candidates"][1];
+    assert_eq!(again["name"], "one-cpu-again");
+    let verdict = again["verdict"].to_string();
+    assert!(!verdict.contains("etter") && !verdict.contains("orse"), "{verdict}");
+    assert!(place.dir.join("linerate-result.json").exists());
+}
+
+/// Waits until `done`, at most five seconds.
+#[track_caller]
+fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
+    while !done() {
+        assert!(std::time::Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn what_nobody_confirms_is_undone_at_its_deadline() {
+    need_root!();
+    let router = Router::new("deadman");
+    assert!(router.run(&["plan", "--candidate", "one-cpu"]).status.success());
+    let begun = std::time::Instant::now();
+    let applied = router.run(&["apply", "--confirm", "1.5"]);
+    assert!(applied.status.success(), "{}", stderr(&applied));
+    assert!(stderr(&applied).contains("linerate confirm"), "{}", stderr(&applied));
+    assert_eq!(u32::from_str_radix(&router.mask("lan0"), 16).unwrap(), 1);
+    wait_for("undone", || router.mask("lan0").trim_matches('0').is_empty());
+    let took = begun.elapsed().as_secs_f64();
+    assert!((1.4..2.6).contains(&took), "at its deadline and at most a second late: {took}");
+    wait_for("nothing left", || !router.place.dir.join("state").exists());
+    refused(&router.run(&["confirm"]), 2, &["nothing waits", "hint"]);
+}
+
+#[test]
+fn what_is_confirmed_stays_and_an_earlier_change_is_not_undone_with_a_later_one() {
+    need_root!();
+    let router = Router::new("confirmed");
+    let mask = |device: &str| u32::from_str_radix(&router.mask(device), 16).unwrap();
+    assert!(router.run(&["plan", "--candidate", "one-cpu"]).status.success());
+    assert!(router.run(&["apply", "--confirm", "1"]).status.success());
+    let kept = router.run(&["confirm"]);
+    assert!(kept.status.success(), "{}", stderr(&kept));
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    assert_eq!(mask("lan0"), 1, "kept");
+    // On top of it, another one that nobody confirms; its guard is killed.
+    assert!(router.run(&["plan", "--candidate", "rps-all", "-o", "all.toml"]).status.success());
+    assert!(router.run(&["apply", "all.toml", "--confirm", "0.5"]).status.success());
+    assert_ne!(mask("lan0"), 1);
+    let guard = guard_of(&router.place.dir);
+    // SIGHUP is what it is there to survive.
+    rustix::process::kill_process(guard, rustix::process::Signal::HUP).unwrap();
+    wait_for("the later one undone", || mask("lan0") == 1);
+    assert_eq!(mask("wan0"), 1, "the earlier one is in force");
+    let undone = router.run(&["rollback"]);
+    assert!(undone.status.success(), "{}", stderr(&undone));
+    assert_eq!((mask("lan0"), mask("wan0")), (0, 0));
+}
+
+#[test]
+fn a_change_whose_guard_was_killed_is_undone_by_the_next_call() {
+    need_root!();
+    let router = Router::new("noguard");
+    let mask = || u32::from_str_radix(&router.mask("lan0"), 16).unwrap();
+    assert!(router.run(&["plan", "--candidate", "one-cpu"]).status.success());
+    assert!(router.run(&["apply", "--confirm", "0.5"]).status.success());
+    let guard = guard_of(&router.place.dir);
+    rustix::process::kill_process(guard, rustix::process::Signal::KILL).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(800));
+    assert_eq!(mask(), 1, "nobody was there to undo it");
+    assert!(router.run(&["plan", "--candidate", "as-found", "-o", "same.toml"]).status.success());
+    let next = router.run(&["apply", "same.toml"]);
+    assert!(stderr(&next).contains("never confirmed"), "{}", stderr(&next));
+    assert!(router.run(&["rollback"]).status.success());
+    assert_eq!(mask(), 0);
+}
+
+/// The guard that was started with this place's state directory.
+#[track_caller]
+fn guard_of(place: &Path) -> rustix::process::Pid {
+    let state = place.join("state");
+    let mine = |pid: &str| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&environment).contains(state.to_str().unwrap())
+            && String::from_utf8_lossy(&arguments).contains("dead-man")
+    };
+    let pid = std::fs::read_dir("/proc")
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .find(|name| name.bytes().all(|b| b.is_ascii_digit()) && mine(name))
+        .expect("the guard is there");
+    rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap()
+}

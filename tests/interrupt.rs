@@ -1,0 +1,185 @@
+//! Ended at any moment, by Ctrl-C or by kill -9: the machine is as it was before.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(clippy::disallowed_methods, clippy::print_stderr, reason = "tests set their own scene")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// What must be the same afterwards, byte for byte.
+#[derive(Debug, PartialEq, Eq)]
+struct Machine {
+    masks: BTreeMap<PathBuf, String>,
+    sysctls: BTreeMap<PathBuf, String>,
+    steering: BTreeMap<PathBuf, String>,
+    named_namespaces: Vec<String>,
+    namespaces: std::collections::BTreeSet<PathBuf>,
+    processes: Vec<String>,
+}
+
+impl Machine {
+    fn now() -> Self {
+        let mut masks = BTreeMap::new();
+        for irq in names("/proc/irq") {
+            keep(&mut masks, &Path::new("/proc/irq").join(irq).join("smp_affinity"));
+        }
+        let mut sysctls = BTreeMap::new();
+        walk(Path::new("/proc/sys/net"), &mut sysctls);
+        let mut steering = BTreeMap::new();
+        for device in names("/sys/class/net") {
+            for queue in names(format!("/sys/class/net/{device}/queues")) {
+                let dir = format!("/sys/class/net/{device}/queues/{queue}");
+                for file in ["rps_cpus", "xps_cpus", "rps_flow_cnt"] {
+                    keep(&mut steering, &Path::new(&dir).join(file));
+                }
+            }
+        }
+        let mut namespaces = std::collections::BTreeSet::new();
+        let mut processes = Vec::new();
+        for pid in names("/proc").iter().filter(|n| n.bytes().all(|b| b.is_ascii_digit())) {
+            if let Ok(ns) = fs::read_link(format!("/proc/{pid}/ns/net")) {
+                namespaces.insert(ns);
+            }
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            if name.trim() == "linerate" {
+                processes.push(pid.clone());
+            }
+        }
+        Self {
+            masks,
+            sysctls,
+            steering,
+            named_namespaces: names("/run/netns"),
+            namespaces,
+            processes,
+        }
+    }
+}
+
+fn names(dir: impl AsRef<Path>) -> Vec<String> {
+    let mut names: Vec<_> = fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+fn keep(map: &mut BTreeMap<PathBuf, String>, path: &Path) {
+    if let Ok(text) = fs::read_to_string(path) {
+        map.insert(path.to_owned(), text);
+    }
+}
+
+/// Every setting below a sysctl directory, but for counters and what changes by itself.
+fn walk(dir: &Path, map: &mut BTreeMap<PathBuf, String>) {
+    for name in names(dir) {
+        let path = dir.join(&name);
+        if path.is_dir() {
+            walk(&path, map);
+        } else if !name.ends_with("_count") && !name.ends_with("-count") {
+            keep(map, &path);
+        }
+    }
+}
+
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let dir = std::env::temp_dir().join(format!("linerate-{}-{name}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        Self(dir)
+    }
+
+    fn tune(&self, blocks: &str) -> Child {
+        Command::new(env!("CARGO_BIN_EXE_linerate"))
+            .args(["tune", "nat", "--seconds", "0.2", "--omit", "0.1", "--rules", "20"])
+            .args(["--blocks", blocks, "-o"])
+            .arg(self.0.join("result.json"))
+            .env("LINERATE_STATE_DIR", self.0.join("state"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    fn settle(&self) {
+        let output = Command::new(env!("CARGO_BIN_EXE_linerate"))
+            .args(["lab", "down"])
+            .env("LINERATE_STATE_DIR", self.0.join("state"))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// Namespaces and processes are taken apart by the kernel a moment after the process is gone.
+fn assert_as_before(before: &Machine, context: &str) {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        let now = Machine::now();
+        if now == *before || Instant::now() > deadline {
+            assert_eq!(now, *before, "{context}");
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn can_run() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("SKIPPED interrupt tests: network namespaces need root");
+    }
+    root
+}
+
+#[test]
+fn whenever_it_is_stopped_the_machine_is_as_it_was() {
+    if !can_run() {
+        return;
+    }
+    let before = Machine::now();
+    let mut rng = fastrand::Rng::with_seed(20);
+    for round in 0..16 {
+        let scratch = Scratch::new(&format!("kill-{round}"));
+        let mut child = scratch.tune("100");
+        std::thread::sleep(Duration::from_millis(rng.u64(1..1000)));
+        signal(&child, Signal::KILL);
+        child.wait().unwrap();
+        scratch.settle();
+        assert_as_before(&before, &format!("killed in round {round}"));
+        assert!(names(scratch.0.join("state")).is_empty(), "no journal, no lock is left");
+    }
+    for (round, which) in [Signal::INT, Signal::TERM, Signal::HUP, Signal::INT].iter().enumerate() {
+        let scratch = Scratch::new(&format!("stop-{round}"));
+        let child = scratch.tune("100");
+        std::thread::sleep(Duration::from_millis(rng.u64(100..1500)));
+        let asked = Instant::now();
+        signal(&child, *which);
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(130), "{text}");
+        assert!(asked.elapsed() < Duration::from_secs(3), "it stops promptly");
+        assert!(text.contains("interrupted"), "{text}");
+        assert_as_before(&before, &format!("stopped by {which:?}"));
+        assert!(names(scratch.0.join("state")).is_empty(), "no journal, no lock is left");
+    }
+}

@@ -1,0 +1,344 @@
+//! Real traffic through a lab on the running kernel: what the figures are worth.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(clippy::print_stderr, reason = "skips are read by the test driver")]
+#![allow(clippy::disallowed_methods, reason = "tests set their own scene")]
+
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use linerate::bench::{self, Context, against};
+use linerate::exit_code::ExitCode;
+use linerate::lab::{Lab, LabSpec, ROUTER_LAN, ROUTER_WAN, WAN_ADDRESS};
+use linerate::load::{self, LoadSpec};
+use linerate::model::measurement::{Direction, Measurement, RefusalCode};
+use linerate::model::units::BitRate;
+use linerate::sys::netns::NetnsThread;
+
+/// Ends a test that can't run here, in the words that the test driver counts.
+macro_rules! skip {
+    ($($why:tt)*) => {{
+        eprintln!("SKIPPED {}: {}", thread::current().name().unwrap_or("?"), format_args!($($why)*));
+        return;
+    }};
+}
+
+/// A lab, or the reason why there can be none here.
+macro_rules! lab {
+    () => {
+        match Lab::build(&LabSpec::default()) {
+            Ok(lab) => lab,
+            Err(e) if matches!(e.code(), ExitCode::NotPermitted | ExitCode::NotSupported) => {
+                skip!("{e}")
+            }
+            Err(e) => panic!("{e}"),
+        }
+    };
+}
+
+/// One run at a time: two would take each other's CPU and threads.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn go_on() -> AtomicBool {
+    AtomicBool::new(false)
+}
+
+fn context(lab: &Lab) -> Context {
+    Context::of_lab(lab, 1500, None)
+}
+
+fn codes(measurement: &Measurement) -> Vec<RefusalCode> {
+    measurement.refusals.iter().map(|r| r.code).collect()
+}
+
+/// Runs a program in the namespace; whether it could.
+fn command(netns: &NetnsThread, line: &'static str) -> bool {
+    let run = move || {
+        let mut words = line.split(' ');
+        let done = std::process::Command::new(words.next().unwrap()).args(words).output();
+        done.is_ok_and(|done| done.status.success())
+    };
+    netns.run(run).unwrap()
+}
+
+/// Waits until no generator thread is left: a joined thread stays listed for a moment while the
+/// kernel clears it away.
+fn nobody_is_left() {
+    let until = Instant::now() + Duration::from_secs(1);
+    while generator_threads() > 0 {
+        assert!(Instant::now() < until, "{} generator threads are left", generator_threads());
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn generator_threads() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let names = tasks.filter_map(|t| std::fs::read_to_string(t.unwrap().path().join("comm")).ok());
+    // The main thread has the name of the test binary, `load-` and a hash.
+    names.filter(|name| matches!(name.trim(), "load-send" | "load-recv")).count()
+}
+
+#[test]
+fn tcp_arrives_in_each_direction_and_counters_agree() {
+    let _alone = alone();
+    let lab = lab!();
+    for direction in [Direction::Down, Direction::Up, Direction::Both] {
+        let spec = LoadSpec::tcp(direction, 3, 0.6, 0.2);
+        let run = bench::measure(&context(&lab), &spec, &go_on()).unwrap();
+        assert_eq!(run.refusals, [], "{direction}");
+        assert_eq!(run.flows.len(), spec.directions().len());
+        for flow in &run.flows {
+            assert!(flow.goodput.mbps() > 10.0, "{direction}: {}", flow.goodput);
+            // The omitted time counts for the devices, not for the rate.
+            let window = flow.goodput.0 / 8.0 * run.seconds;
+            assert!((flow.bytes as f64) > window * 1.02, "{} in all, {window}", flow.bytes);
+            assert!(flow.generator_cpu > 0.0);
+            assert!(flow.retransmits.is_some() && flow.lost.is_none());
+        }
+        assert!((run.seconds - 0.6).abs() < 0.1, "{}", run.seconds);
+        assert!(run.packet_bytes > 100.0 && run.packet_bytes <= 1514.0, "{}", run.packet_bytes);
+        assert!(run.cpus.iter().any(|cpu| cpu.packets > 100), "{:?}", run.cpus);
+        for cpu in &run.cpus {
+            let sum = cpu.user + cpu.system + cpu.irq + cpu.softirq + cpu.idle;
+            assert!(sum <= 1.0 + 1e-9, "{cpu:?}");
+        }
+        assert_eq!(run.devices.len(), 2);
+    }
+    nobody_is_left();
+}
+
+#[test]
+fn receivers_never_get_more_than_was_sent() {
+    let _alone = alone();
+    let lab = lab!();
+    let ends = context(&lab).ends;
+    for spec in [
+        LoadSpec::tcp(Direction::Both, 2, 0.4, 0.0),
+        LoadSpec::udp(Direction::Both, 2, 0.4, Some(BitRate(40e6))),
+    ] {
+        let mut moments = Vec::new();
+        let run = load::run(&ends, &spec, &go_on(), &mut |m| moments.push(m)).unwrap();
+        assert_eq!(moments, [load::Moment::WindowOpens, load::Moment::WindowCloses]);
+        for flow in run.flows {
+            assert!(flow.bytes > 0 && flow.bytes <= flow.sent, "{flow:?}");
+            assert_eq!(flow.unacknowledged, 0);
+        }
+    }
+}
+
+#[test]
+fn segments_and_rates_are_what_was_asked_for() {
+    let _alone = alone();
+    let lab = lab!();
+    let spec = LoadSpec {
+        mss: Some(536),
+        rate: Some(BitRate(40e6)),
+        ..LoadSpec::tcp(Direction::Down, 2, 1.0, 0.2)
+    };
+    let run = bench::measure(&context(&lab), &spec, &go_on()).unwrap();
+    assert_eq!(run.refusals, []);
+    assert!((run.rate().mbps() - 40.0).abs() < 2.0, "{}", run.rate());
+    // The option for timestamps comes off the segment's payload (RFC 6691), so that a full packet
+    // is 14 + 20 + 20 + 536 bytes.
+    assert!(run.packet_bytes > 500.0 && run.packet_bytes <= 590.0, "{}", run.packet_bytes);
+}
+
+#[test]
+fn more_than_the_path_carries_is_under_sent() {
+    let _alone = alone();
+    let lab = lab!();
+    let spec = LoadSpec { rate: Some(BitRate(1e12)), ..LoadSpec::tcp(Direction::Up, 2, 0.4, 0.0) };
+    let run = bench::measure(&context(&lab), &spec, &go_on()).unwrap();
+    assert_eq!(codes(&run), [RefusalCode::UnderSent]);
+}
+
+#[test]
+fn udp_loss_is_counted_by_the_receiver() {
+    let _alone = alone();
+    let lab = lab!();
+    let spec = LoadSpec::udp(Direction::Down, 2, 0.5, Some(BitRate(20e6)));
+    let run = bench::measure(&context(&lab), &spec, &go_on()).unwrap();
+    assert_eq!(run.refusals, []);
+    assert_eq!(run.flows[0].lost, Some(0));
+    assert!(run.flows[0].received.unwrap() > 500, "{:?}", run.flows[0]);
+
+    // 20 Mbit/s into a bottleneck of 10.
+    if !command(&lab.router, "tc qdisc add dev lan0 root tbf rate 10mbit burst 16kb limit 16kb") {
+        skip!("no tc with tbf here to lose packets with");
+    }
+    let run = bench::measure(&context(&lab), &spec, &go_on()).unwrap();
+    assert_eq!(run.refusals, [], "loss is a result");
+    let (lost, received) = (run.flows[0].lost.unwrap(), run.flows[0].received.unwrap());
+    assert!(lost > received / 3, "{lost} lost, {received} received");
+}
+
+#[test]
+fn a_silent_receiver_is_no_zero_loss() {
+    let _alone = alone();
+    let lab = lab!();
+    // The report is 40 bytes of payload; data and greetings are longer or shorter.
+    let rules = [
+        "nft add table ip mute",
+        "nft add chain ip mute forward { type filter hook forward priority 1; }",
+        "nft add rule ip mute forward iifname wan0 udp length 48 drop",
+    ];
+    if !rules.into_iter().all(|rule| command(&lab.router, rule)) {
+        skip!("no nft here to silence a receiver with");
+    }
+    let spec = LoadSpec::udp(Direction::Up, 1, 0.3, Some(BitRate(5e6)));
+    let run = bench::measure(&context(&lab), &spec, &go_on()).unwrap();
+    assert_eq!(codes(&run), [RefusalCode::NoAcknowledgement]);
+    assert_eq!((run.flows[0].lost, run.flows[0].received), (None, None));
+    assert!(run.refusals[0].why.contains("no report"), "{}", run.refusals[0].why);
+}
+
+#[test]
+fn super_packets_are_refused() {
+    let _alone = alone();
+    let lab = lab!();
+    if !command(&lab.lan, "ethtool -K eth0 tso on gso on")
+        || !command(&lab.router, "ethtool -K wan0 tso on gso on")
+    {
+        skip!("no ethtool here to switch offloads on with");
+    }
+    let spec = LoadSpec::tcp(Direction::Up, 2, 0.4, 0.0);
+    let run = bench::measure(&context(&lab), &spec, &go_on()).unwrap();
+    assert_eq!(codes(&run), [RefusalCode::NotMtuSized]);
+    assert!(run.packet_bytes > 1514.0);
+}
+
+#[test]
+fn a_link_that_flaps_during_the_run_is_refused() {
+    let _alone = alone();
+    let lab = lab!();
+    let router = Arc::clone(&lab.router);
+    let flap = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(400));
+        // Downing the device removes no route of the lab's other side; it comes back at once.
+        command(&router, "ip link set wan0 down") && command(&router, "ip link set wan0 up")
+    });
+    let spec = LoadSpec::tcp(Direction::Up, 2, 1.0, 0.0);
+    let run = bench::measure(&context(&lab), &spec, &go_on()).unwrap();
+    if !flap.join().unwrap() {
+        skip!("no ip here to take a link down with");
+    }
+    assert!(codes(&run).contains(&RefusalCode::LinkChanged), "{:?}", run.refusals);
+}
+
+#[test]
+fn a_path_that_breaks_for_good_ends_the_run_in_time() {
+    let _alone = alone();
+    let lab = lab!();
+    let router = Arc::clone(&lab.router);
+    let cut = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(300));
+        command(&router, "ip link set wan0 down")
+    });
+    let started = Instant::now();
+    let spec = LoadSpec::tcp(Direction::Down, 4, 0.8, 0.0);
+    let run = bench::measure(&context(&lab), &spec, &go_on()).unwrap();
+    if !cut.join().unwrap() {
+        skip!("no ip here to take a link down with");
+    }
+    assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
+    assert!(codes(&run).contains(&RefusalCode::NoAcknowledgement), "{:?}", run.refusals);
+    nobody_is_left();
+}
+
+#[test]
+fn no_way_through_is_an_error_in_time() {
+    let _alone = alone();
+    let lab = lab!();
+    if !command(&lab.router, "ip link set wan0 down") {
+        skip!("no ip here to take a link down with");
+    }
+    for spec in [
+        LoadSpec::tcp(Direction::Up, 2, 1.0, 0.0),
+        LoadSpec::udp(Direction::Down, 2, 1.0, Some(BitRate(1e6))),
+    ] {
+        let started = Instant::now();
+        let error = bench::measure(&context(&lab), &spec, &go_on()).unwrap_err();
+        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+        assert!(matches!(error.code(), ExitCode::Refused), "{error}");
+    }
+    nobody_is_left();
+}
+
+#[test]
+fn the_stop_flag_ends_a_run_at_once() {
+    let _alone = alone();
+    let lab = lab!();
+    let context = context(&lab);
+    for spec in [
+        LoadSpec::tcp(Direction::Both, 16, 60.0, 0.0),
+        LoadSpec::tcp(Direction::Up, 1, 60.0, 30.0),
+        LoadSpec { rate: Some(BitRate(1e4)), ..LoadSpec::tcp(Direction::Up, 2, 60.0, 0.0) },
+        LoadSpec::udp(Direction::Both, 2, 60.0, Some(BitRate(1e6))),
+    ] {
+        let stop = Arc::new(AtomicBool::new(false));
+        let raise = Arc::clone(&stop);
+        let raised = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(500));
+            raise.store(true, Ordering::Relaxed);
+            Instant::now()
+        });
+        let run = bench::measure(&context, &spec, &stop).unwrap();
+        let took = raised.join().unwrap().elapsed();
+        assert!(took < Duration::from_millis(500), "{took:?} for {spec:?}");
+        assert!(codes(&run).contains(&RefusalCode::Interrupted), "{:?}", run.refusals);
+        nobody_is_left();
+    }
+}
+
+#[test]
+fn pinning_to_a_cpu_that_is_not_there_is_a_usage_error() {
+    let _alone = alone();
+    let lab = lab!();
+    let context = Context::of_lab(&lab, 1500, Some("1000".parse().unwrap()));
+    let spec = LoadSpec::tcp(Direction::Up, 2, 1.0, 0.0);
+    let error = bench::measure(&context, &spec, &go_on()).unwrap_err();
+    assert_eq!(error.code(), ExitCode::Usage);
+    nobody_is_left();
+
+    // A generator with a CPU of its own is judged by it; with one CPU for all threads of 4 streams
+    // it can't but be busy, yet no single thread is.
+    let context = Context::of_lab(&lab, 1500, Some("0".parse().unwrap()));
+    let run = bench::measure(&context, &LoadSpec::tcp(Direction::Up, 4, 0.4, 0.0), &go_on());
+    let run = run.unwrap();
+    assert!(run.notes.iter().all(|n| !n.contains("shared")), "{:?}", run.notes);
+}
+
+#[test]
+fn both_directions_come_with_each_alone() {
+    let _alone = alone();
+    let lab = lab!();
+    let spec = LoadSpec::tcp(Direction::Both, 2, 0.3, 0.0);
+    let runs = bench::measure_directions(&context(&lab), &spec, &go_on()).unwrap();
+    let directions: Vec<_> = runs.iter().map(|r| r.direction).collect();
+    assert_eq!(directions, [Direction::Down, Direction::Up, Direction::Both]);
+}
+
+#[test]
+fn iperf3_runs_beside_the_built_in_generator_and_leaves_nothing() {
+    let _alone = alone();
+    let lab = lab!();
+    let spec = LoadSpec::tcp(Direction::Up, 4, 1.0, 0.0);
+    let compared = match against::against_iperf3(&context(&lab), &spec, 2, &go_on()) {
+        Ok(compared) => compared,
+        Err(e) if e.code() == ExitCode::NotSupported => skip!("{e}"),
+        Err(e) => panic!("{e}"),
+    };
+    assert!(compared.version.starts_with("iperf 3"), "{}", compared.version);
+    assert_eq!(compared.pairs.len(), 2);
+    assert!(compared.goodput_ratio > 0.2 && compared.goodput_ratio.is_finite());
+    assert!(compared.cpu_ratio > 0.0 && compared.cpu_ratio < 5.0);
+    // The server has left its port.
+    lab.wan.run(|| TcpListener::bind((WAN_ADDRESS, 5201)).map(drop)).unwrap().unwrap();
+    assert_eq!((ROUTER_LAN, ROUTER_WAN), ("lan0", "wan0"), "as the commands above name them");
+}

@@ -1,0 +1,62 @@
+//! Captured machines through discovery, planner and text: what `show` and `plan` must say of them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(clippy::disallowed_methods, clippy::print_stderr, reason = "tests set their own scene")]
+
+use std::path::Path;
+use std::process::Command;
+
+/// Runs the program on a captured machine and returns what it printed.
+fn linerate(host: &str, args: &[&str]) -> String {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/hosts").join(host);
+    let output = Command::new(env!("CARGO_BIN_EXE_linerate"))
+        .args(args)
+        .arg("--host")
+        .arg(&dir)
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn golden(host: &str, name: &str, args: &[&str]) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.set_snapshot_path(format!("../fixtures/hosts/{host}/expected"));
+    settings.bind(|| insta::assert_snapshot!(name, linerate(host, args)));
+}
+
+const R4S: &str = "rk3399-6-dwmac+r8169-5.4";
+const R2S: &str = "rk3328-4-dwmac+r8152-6.6";
+
+#[test]
+fn r4s_shows_big_and_little_cpus_and_both_interrupts_on_cpu0() {
+    golden(R4S, "show", &["show"]);
+    golden(R4S, "irqs", &["show", "irqs"]);
+}
+
+#[test]
+fn r4s_plan_puts_the_interrupts_on_the_big_cpus() {
+    golden(R4S, "plan", &["plan", "--candidate", "irq-spread", "-o", "-"]);
+}
+
+#[test]
+fn r2s_maps_the_usb_adapter_to_its_host_controller() {
+    golden(R2S, "show", &["show"]);
+    golden(R2S, "cpus", &["show", "cpus"]);
+}
+
+#[test]
+fn a_directory_that_is_no_machine_is_a_usage_error_with_a_hint() {
+    let output = Command::new(env!("CARGO_BIN_EXE_linerate"))
+        .args(["show", "--host"])
+        .arg(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.starts_with("linerate: open captured machine"), "{text}");
+    assert!(text.contains("\nhint: "), "{text}");
+}

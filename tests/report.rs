@@ -1,0 +1,262 @@
+//! What people get to read: goldens of the text forms, structure of the page, odd runs.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::indexing_slicing,
+    reason = "tests set their own scene"
+)]
+
+mod common;
+
+use common::{Truth, refuse, simulate};
+use linerate::experiment::analyse;
+use linerate::model::measurement::{Ended, Experiment, RefusalCode};
+use linerate::report::{html, markdown, text};
+
+/// The usual end of a run: four candidates, two refused cells.
+fn usual() -> Experiment {
+    let mut experiment = simulate(&Truth::default());
+    refuse(&mut experiment.cells[5], RefusalCode::Throttled, "CPU0 at 600 of 1500 MHz");
+    refuse(&mut experiment.cells[40], RefusalCode::CountersDisagree, "lan0 counted 3.1 % more");
+    experiment
+}
+
+fn as_text(experiment: &Experiment) -> String {
+    text(experiment, &analyse(experiment))
+}
+
+fn as_html(experiment: &Experiment) -> String {
+    html(experiment, &analyse(experiment))
+}
+
+#[test]
+fn text_of_a_usual_run() {
+    insta::assert_snapshot!(as_text(&usual()));
+}
+
+#[test]
+fn markdown_of_a_usual_run() {
+    let experiment = usual();
+    insta::assert_snapshot!(markdown(&experiment, &analyse(&experiment)));
+}
+
+#[test]
+fn text_of_odd_runs() {
+    let two = vec![("as-found", 1.0), ("again", 1.0)];
+    let steady = Truth { candidates: two.clone(), cv: 0.003, ..Truth::default() };
+    insta::assert_snapshot!("equal_and_steady", as_text(&simulate(&steady)));
+
+    let noisy = Truth { candidates: two, cv: 0.05, ..Truth::default() };
+    insta::assert_snapshot!("equal_and_noisy", as_text(&simulate(&noisy)));
+
+    let mut quick = simulate(&Truth { blocks: 5, ..Truth::default() });
+    quick.quick = true;
+    let gain = vec![("one-cpu", 1.0), ("rps-other", 1.7), ("rps-all", 1.9)];
+    let gain = Truth { candidates: gain, ..Truth::default() };
+    insta::assert_snapshot!("gain", as_text(&simulate(&gain)));
+    insta::assert_snapshot!("quick", as_text(&quick));
+
+    let mut interrupted = usual();
+    interrupted.cells.truncate(50);
+    interrupted.ended = Ended::Interrupted;
+    insta::assert_snapshot!("interrupted", as_text(&interrupted));
+
+    let one_block = simulate(&Truth { blocks: 1, ..Truth::default() });
+    insta::assert_snapshot!("one_block", as_text(&one_block));
+
+    let single = Truth { candidates: vec![("as-found", 1.0)], ..Truth::default() };
+    insta::assert_snapshot!("single_candidate", as_text(&simulate(&single)));
+
+    let mut none_valid = usual();
+    for cell in &mut none_valid.cells {
+        refuse(cell, RefusalCode::NoAcknowledgement, "the receiver closed without a report");
+    }
+    insta::assert_snapshot!("no_valid_cells", as_text(&none_valid));
+
+    let mut not_restored = usual();
+    not_restored.settings[1].after = "3".into();
+    insta::assert_snapshot!("not_restored", as_text(&not_restored));
+}
+
+fn odd_runs() -> Vec<(&'static str, Experiment)> {
+    let mut runs = vec![("usual", usual())];
+    let gain = Truth {
+        candidates: vec![("one-cpu", 1.0), ("rps-other", 1.7), ("rps-all", 1.9), ("again", 1.0)],
+        ..Truth::default()
+    };
+    runs.push(("gain", simulate(&gain)));
+    let mut empty = usual();
+    empty.cells.clear();
+    runs.push(("no cells", empty));
+    let mut bare = usual();
+    bare.cells.clear();
+    bare.candidates.clear();
+    bare.directions.clear();
+    bare.settings.clear();
+    bare.cpus.clear();
+    bare.command.clear();
+    runs.push(("nothing at all", bare));
+    let mut refused = usual();
+    for cell in &mut refused.cells {
+        refuse(cell, RefusalCode::Throttled, "hot");
+    }
+    runs.push(("all refused", refused));
+    for blocks in 1..4 {
+        runs.push(("few blocks", simulate(&Truth { blocks, ..Truth::default() })));
+    }
+    let mut interrupted = usual();
+    interrupted.cells.truncate(37);
+    interrupted.ended = Ended::Interrupted;
+    runs.push(("interrupted", interrupted));
+    let mut broken = usual();
+    for (n, cell) in broken.cells.iter_mut().enumerate() {
+        let m = &mut cell.measurement;
+        match n % 7 {
+            0 => m.flows[0].goodput.0 = f64::NAN,
+            1 => m.flows[0].goodput.0 = f64::INFINITY,
+            2 => m.flows.clear(),
+            3 => m.seconds = 0.0,
+            4 => m.cpus[0].softirq = f64::NAN,
+            5 => m.cpus.clear(),
+            _ => {}
+        }
+    }
+    runs.push(("broken figures", broken));
+    let mut no_baseline = usual();
+    no_baseline.baseline = "gone".into();
+    runs.push(("baseline not among the candidates", no_baseline));
+    let same = Truth { cv: 0.0, block_cv: 0.0, ..Truth::default() };
+    runs.push(("no noise at all", simulate(&same)));
+    runs
+}
+
+#[test]
+fn no_form_shows_a_figure_that_is_no_number() {
+    for (name, experiment) in odd_runs() {
+        let analysis = analyse(&experiment);
+        for form in
+            [text(&experiment, &analysis), markdown(&experiment, &analysis), as_html(&experiment)]
+        {
+            for bad in ["NaN", "inf ", "inf)", "inf%", "-0.0 "] {
+                assert!(!form.contains(bad), "{name}: {bad} in\n{form}");
+            }
+        }
+        let json = serde_json::to_string(&analysis).unwrap();
+        serde_json::from_str::<serde_json::Value>(&json).unwrap();
+    }
+}
+
+#[test]
+fn names_cannot_steer_a_terminal() {
+    let mut experiment = usual();
+    experiment.notes.push("lan0\x1b[2J\x07\r".into());
+    let text = as_text(&experiment);
+    assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+}
+
+#[test]
+fn the_page_is_whole_and_needs_no_network() {
+    let experiment = usual();
+    let page = as_html(&experiment);
+    assert!(page.starts_with("<!DOCTYPE html>"));
+    for part in [
+        "best: as-found, tied with rps-all: 1.91 times one-cpu",
+        "Ratio to as-found",
+        "What each CPU did",
+        "The router&#39;s settings before and after",
+        "Settings: all 2 as before the run",
+        "Refused measurements",
+        "CPU0 at 600 of 1500 MHz",
+        "CONFIG_IRQ_TIME_ACCOUNTING is off",
+        "Lab: network namespaces and veth on one machine",
+        "linerate tune nat --rules 300 --seed 1",
+    ] {
+        let part = part.replace("&#39;", "'");
+        assert!(page.contains(&part), "the page lacks: {part}");
+    }
+    // One drawing of ratios, one of rates per direction, one of CPUs per candidate; each with its
+    // text for those who do not see it.
+    for (tag, expected) in [("<svg", 7), ("role=\"img\"", 7), ("<desc>", 7), ("<figure", 7)] {
+        assert_eq!(page.matches(tag).count(), expected, "{tag}");
+    }
+    let cells = experiment.cells.iter().filter(|c| c.measurement.is_valid()).count();
+    let dots = page.matches("class=\"dot\"").count() + page.matches("class=\"ends\"").count();
+    assert_eq!(dots, cells, "every valid cell is a dot");
+    assert_self_contained(&page);
+}
+
+fn assert_self_contained(page: &str) {
+    for outside in ["http:", "https:", "//", "src=", "href=", "url(", "@import", "<script", "<link"]
+    {
+        assert!(!page.contains(outside), "{outside} in the page");
+    }
+}
+
+#[test]
+fn the_page_says_when_something_was_not_put_back() {
+    let mut experiment = usual();
+    experiment.settings[1].after = "3".into();
+    let page = as_html(&experiment);
+    assert!(page.contains("Settings NOT as before the run: RPS of wan0 rx-0 was 0 and is 3"));
+    assert!(page.contains("DIFFERENT") && !page.contains("router as before"));
+}
+
+#[test]
+fn names_cannot_become_markup() {
+    let mut experiment = usual();
+    let evil = "<script>alert('x')</script>|`**_[x](y)\"";
+    experiment.machine.hostname = evil.into();
+    experiment.machine.board = Some(evil.into());
+    experiment.notes.push(evil.into());
+    experiment.settings[0].name = evil.into();
+    experiment.settings[0].path = evil.into();
+    experiment.command.push(evil.into());
+    refuse(&mut experiment.cells[7], RefusalCode::LinkChanged, evil);
+    experiment.baseline = evil.into();
+    for candidate in &mut experiment.candidates {
+        if candidate.name == "as-found" {
+            candidate.name = evil.into();
+            candidate.title = evil.into();
+            candidate.reason = evil.into();
+        }
+    }
+    for cell in &mut experiment.cells {
+        if cell.candidate == "as-found" {
+            cell.candidate = evil.into();
+        }
+    }
+    let page = as_html(&experiment);
+    assert!(!page.contains("<script") && page.contains("&lt;script&gt;"));
+    assert!(!page.contains("y)\"\""), "quotes stay within attributes");
+    let analysis = analyse(&experiment);
+    let markdown = markdown(&experiment, &analysis);
+    let (prose, _code) = markdown.split_once("```").unwrap();
+    assert!(!prose.contains("<script") && !prose.contains("|`**"), "{prose}");
+}
+
+#[test]
+fn odd_runs_make_whole_pages() {
+    for (name, experiment) in odd_runs() {
+        let page = as_html(&experiment);
+        assert!(page.ends_with("</html>"), "{name}");
+        for tag in ["section", "table", "svg", "figure", "ul", "li", "text", "g"] {
+            assert_eq!(
+                page.matches(&format!("<{tag} ")).count()
+                    + page.matches(&format!("<{tag}>")).count(),
+                page.matches(&format!("</{tag}>")).count(),
+                "{name}: <{tag}>"
+            );
+        }
+        assert_self_contained(&page);
+    }
+}
+
+/// Writes the pages for a look in a browser: `LINERATE_PAGES=dir cargo test --test report pages`.
+#[test]
+fn pages_to_look_at() {
+    let Some(dir) = std::env::var_os("LINERATE_PAGES") else { return };
+    let dir = std::path::PathBuf::from(dir);
+    for (name, experiment) in odd_runs() {
+        std::fs::write(dir.join(format!("{name}.html")), as_html(&experiment)).unwrap();
+    }
+}

@@ -1,0 +1,169 @@
+//! A real kernel's files, and a real kill -9.
+
+use super::prelude::*;
+
+/// A network namespace's loopback: the one device that every kernel has, with a real `rps_cpus`.
+fn loopback() -> Option<(std::sync::Arc<NetnsThread>, Live, Snapshot)> {
+    let netns = std::sync::Arc::new(NetnsThread::create().ok()?);
+    let live = Live::in_netns(netns.clone());
+    Some((netns, live, FakeHost::router(1, &[("lo", 1)]).snapshot()))
+}
+
+fn loopback_plans() -> [Candidate; 2] {
+    let rfs = || Knob::RpsFlowCnt { device: "lo".into(), queue: 0 };
+    [
+        candidate("on", vec![(rps("lo", 0), cpus("0")), (rfs(), Value::Count(1000))]),
+        candidate("more", vec![(rfs(), Value::Count(64)), (rps("lo", 0), cpus(""))]),
+    ]
+}
+
+fn loopback_files(live: &Live) -> Vec<Vec<u8>> {
+    ["rps_cpus", "rps_flow_cnt"]
+        .map(|file| live.read(&Path::new("/sys/class/net/lo/queues/rx-0").join(file)).unwrap())
+        .to_vec()
+}
+
+#[test]
+fn a_real_kernel_takes_a_plan_and_gives_it_back() {
+    let Some((_netns, live, snapshot)) = loopback() else {
+        skip("network namespaces need root");
+        return;
+    };
+    let scratch = Scratch::new();
+    let old = loopback_files(&live);
+    let [on, more] = loopback_plans();
+    for plan in [&on, &more] {
+        let lock = scratch.state().lock("apply").unwrap();
+        let applied = apply::apply(&live, &snapshot, plan, &lock, &GO_ON).unwrap();
+        assert_eq!(applied.writes.len(), 2);
+        assert!(verify(&live, &snapshot, plan).in_force());
+        assert!(apply::prepare(&live, &snapshot, plan).unwrap().writes.is_empty());
+    }
+    assert!(!verify(&live, &snapshot, &on).in_force());
+    // From outside, the namespace of this journal is one that lives.
+    let status = apply::status(&Live::here(), &scratch.state()).unwrap();
+    assert_eq!(status[0].place, Place::OtherNamespace);
+    do_rollback(&live, &scratch).unwrap();
+    assert_eq!(loopback_files(&live), old);
+    assert!(scratch.is_clean());
+}
+
+#[test]
+fn once_a_real_namespace_is_gone_so_is_its_journal() {
+    let Some((netns, live, snapshot)) = loopback() else {
+        skip("network namespaces need root");
+        return;
+    };
+    let scratch = Scratch::new();
+    let [on, _] = loopback_plans();
+    apply::apply(&live, &snapshot, &on, &scratch.state().lock("apply").unwrap(), &GO_ON).unwrap();
+    drop((live, netns));
+    let done = do_rollback(&Live::here(), &scratch).unwrap();
+    assert!(done.restored.is_empty());
+    assert!(done.notes[0].contains("namespace is gone"), "{:?}", done.notes);
+    assert!(scratch.is_clean());
+}
+
+/// What the child of the next test runs: a session that never ends by itself.
+#[test]
+fn child_that_changes_settings_until_it_is_killed() {
+    let Some(netns) = std::env::var_os("LINERATE_TEST_NETNS") else { return };
+    let netns = std::sync::Arc::new(NetnsThread::enter(Path::new(&netns)).unwrap());
+    let live = Live::in_netns(netns);
+    let lock = linerate::store::state_dir().lock("tune nat").unwrap();
+    let snapshot = FakeHost::router(1, &[("lo", 1)]).snapshot();
+    let mut session = Session::open(&live, &snapshot, &loopback_plans(), &lock).unwrap();
+    loop {
+        session.set("on").unwrap();
+        session.set("more").unwrap();
+    }
+}
+
+#[test]
+fn kill_9_at_twenty_random_moments_and_all_is_as_before() {
+    use std::os::fd::{AsFd, AsRawFd};
+    let Some((netns, live, _)) = loopback() else {
+        skip("network namespaces need root");
+        return;
+    };
+    let old = loopback_files(&live);
+    let inside = format!("/proc/{}/fd/{}", std::process::id(), netns.as_fd().as_raw_fd());
+    let mut random = fastrand::Rng::with_seed(9);
+    let (mut cut_short, mut restored) = (0, 0);
+    for _ in 0..20 {
+        let scratch = Scratch::new();
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "kernel::child_that_changes_settings_until_it_is_killed"])
+            .env("LINERATE_TEST_NETNS", &inside)
+            .env(linerate::store::STATE_DIR_VARIABLE, scratch.state().path())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_micros(random.u64(1_000..40_000)));
+        assert!(child.try_wait().unwrap().is_none(), "the child must not end by itself");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        cut_short += usize::from(!scratch.journals().is_empty());
+        restored += do_settle(&live, &scratch).unwrap().restored.len();
+        assert_eq!(loopback_files(&live), old);
+        assert!(scratch.is_clean());
+    }
+    assert!(cut_short > 5 && restored > 5, "the kills came too early: {cut_short}, {restored}");
+}
+
+#[test]
+fn a_state_directory_that_runs_full_in_the_middle_rolls_everything_back() {
+    use rustix::mount::{MountFlags, mount};
+    let Ok(netns) = NetnsThread::create() else {
+        skip("mounting needs root");
+        return;
+    };
+    let scratch = Scratch::new();
+    let dir = scratch.0.clone();
+    // One page of room, in the mount namespace of that thread alone; the name's length decides
+    // where in the transaction it is used up.
+    let outcomes = netns.run(move || {
+        let dir = dir.join("small");
+        fs::create_dir(&dir).unwrap();
+        mount("small", &dir, "tmpfs", MountFlags::empty(), Some(c"size=4k,mode=700")).unwrap();
+        let state = StateDir::at(&dir);
+        let old = router().content();
+        let mut outcomes = BTreeMap::new();
+        for length in (1_000..4_000).step_by(10) {
+            let fake = router();
+            // The page of a removed file may come back a moment later on a busy machine.
+            let lock = (0..100)
+                .find_map(|_| {
+                    let taken = state.lock("a");
+                    if taken.is_err() {
+                        std::thread::sleep(std::time::Duration::from_millis(20));
+                    }
+                    taken.ok()
+                })
+                .expect("room for the lock");
+            // The lock's own line would take the page.
+            fs::OpenOptions::new().write(true).truncate(true).open(dir.join("lock")).unwrap();
+            let plan = Candidate { name: "n".repeat(length), ..spread() };
+            let code = match apply::apply(&fake, &fake.snapshot(), &plan, &lock, &GO_ON) {
+                Ok(_) => {
+                    apply::rollback(&fake, &lock, false).unwrap();
+                    ExitCode::Done
+                }
+                Err(error) => error.code(),
+            };
+            assert_eq!(fake.content(), old, "{code:?}");
+            assert!(state.journals().unwrap().0.is_empty(), "{code:?}");
+            *outcomes.entry(code as u8).or_insert(0) += 1;
+        }
+        outcomes
+    });
+    let codes: Vec<u8> = outcomes.unwrap().into_keys().collect();
+    let expected = [ExitCode::Done, ExitCode::NotSupported, ExitCode::RolledBack].map(|c| c as u8);
+    assert_eq!(codes, expected, "in force; no room to begin; no room to go on");
+}
+
+#[allow(clippy::print_stderr, reason = "read by the test driver")]
+fn skip(why: &str) {
+    eprintln!("SKIPPED {}: {why}", std::thread::current().name().unwrap_or("?"));
+}

@@ -1,0 +1,189 @@
+//! The scene: a router in memory, a state directory of the test's own, plans.
+
+use super::prelude::*;
+
+/// A state directory of its own, removed at the end.
+pub(crate) struct Scratch(pub(crate) PathBuf);
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let n = COUNT.fetch_add(1, Ordering::Relaxed);
+        let base = Path::new("/dev/shm");
+        let base = if base.is_dir() { base.to_owned() } else { std::env::temp_dir() };
+        let dir = base.join(format!("linerate-transaction-{}-{n}", std::process::id()));
+        fs::create_dir(&dir).unwrap();
+        Self(dir)
+    }
+
+    pub(crate) fn state(&self) -> StateDir {
+        StateDir::at(self.0.join("state"))
+    }
+
+    /// The journals' bytes.
+    pub(crate) fn journals(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let Ok(entries) = fs::read_dir(self.0.join("state")) else { return BTreeMap::new() };
+        entries
+            .map(|e| e.unwrap().path())
+            .filter(|p| p.file_name().unwrap().to_str().unwrap().starts_with("journal-"))
+            .map(|p| (p.clone(), fs::read(p).unwrap()))
+            .collect()
+    }
+
+    /// Makes the state directory hold these journals and nothing else.
+    pub(crate) fn put_journals(&self, journals: &BTreeMap<PathBuf, Vec<u8>>) {
+        use std::os::unix::fs::DirBuilderExt;
+        let dir = self.0.join("state");
+        if dir.exists() {
+            fs::remove_dir_all(&dir).unwrap();
+        }
+        fs::DirBuilder::new().mode(0o700).create(&dir).unwrap();
+        for (path, content) in journals {
+            fs::write(path, content).unwrap();
+        }
+    }
+
+    pub(crate) fn is_clean(&self) -> bool {
+        !self.0.join("state").exists()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+pub(crate) fn cpus(list: &str) -> Value {
+    Value::Cpus(list.parse().unwrap())
+}
+
+pub(crate) fn rps(device: &str, queue: u32) -> Knob {
+    Knob::RpsCpus { device: device.into(), queue }
+}
+
+pub(crate) fn irq(device: &str, queue: u32) -> Knob {
+    Knob::IrqAffinity { irq: IrqId { device: device.into(), queue, role: IrqRole::Combined } }
+}
+
+pub(crate) fn candidate(name: &str, settings: Vec<(Knob, Value)>) -> Candidate {
+    let change = |(knob, after): (Knob, Value)| Change {
+        knob,
+        before: after.clone(),
+        after,
+        reason: "a test".into(),
+    };
+    Candidate {
+        name: name.into(),
+        title: name.into(),
+        reason: "a test".into(),
+        settings: settings.into_iter().map(change).collect(),
+    }
+}
+
+pub(crate) fn router() -> FakeHost {
+    FakeHost::router(4, &[("eth0", 2), ("eth1", 1)])
+}
+
+/// Every kind of setting; one of them as wanted already.
+pub(crate) fn spread() -> Candidate {
+    candidate(
+        "spread",
+        vec![
+            (irq("eth0", 0), cpus("1")),
+            (irq("eth0", 1), cpus("2")),
+            (rps("eth0", 0), cpus("2-3")),
+            (rps("eth0", 1), cpus("")),
+            (rps("eth1", 0), cpus("0,3")),
+            (Knob::XpsCpus { device: "eth1".into(), queue: 0 }, cpus("1")),
+            (Knob::RpsFlowCnt { device: "eth0".into(), queue: 0 }, Value::Count(1000)),
+            (Knob::Governor { policy: "policy0".into() }, Value::Word("performance".into())),
+        ],
+    )
+}
+
+pub(crate) const WRITES: usize = 7;
+
+pub(crate) fn one_cpu() -> Candidate {
+    candidate(
+        "one-cpu",
+        vec![
+            (irq("eth0", 0), cpus("0")),
+            (irq("eth0", 1), cpus("0")),
+            (rps("eth0", 0), cpus("0")),
+            (rps("eth1", 0), cpus("0")),
+        ],
+    )
+}
+
+pub(crate) static GO_ON: AtomicBool = AtomicBool::new(false);
+
+pub(crate) fn do_apply(
+    door: &dyn HostWrite,
+    fake: &FakeHost,
+    candidate: &Candidate,
+    scratch: &Scratch,
+) -> Result<apply::Applied, Error> {
+    let lock = scratch.state().lock("apply test")?;
+    apply::apply(door, &fake.snapshot(), candidate, &lock, &GO_ON)
+}
+
+pub(crate) fn do_rollback(
+    door: &dyn HostWrite,
+    scratch: &Scratch,
+) -> Result<apply::RolledBack, Error> {
+    apply::rollback(door, &scratch.state().lock("rollback").unwrap(), false)
+}
+
+pub(crate) fn do_settle(
+    door: &dyn HostWrite,
+    scratch: &Scratch,
+) -> Result<apply::RolledBack, Error> {
+    apply::settle(door, &scratch.state().lock("settle").unwrap())
+}
+
+pub(crate) type Content = BTreeMap<PathBuf, String>;
+
+/// What the router holds when `candidate` is in force.
+pub(crate) fn in_force(candidate: &Candidate) -> Content {
+    let (fake, scratch) = (router(), Scratch::new());
+    do_apply(&fake, &fake, candidate, &scratch).unwrap();
+    fake.content()
+}
+
+/// The files that are not as before must be those of the list, each with what is there.
+pub(crate) fn assert_list_is_complete(error: &Error, before: &Content, now: &Content) {
+    assert_eq!(error.code(), ExitCode::RollbackIncomplete, "{error}");
+    let said = error.to_string();
+    for (path, text) in now.iter().filter(|(path, text)| before[*path] != **text) {
+        let line =
+            said.lines().find(|l| l.trim_start().starts_with(&format!("{}:", path.display())));
+        let line = line.unwrap_or_else(|| panic!("{} is missing in: {said}", path.display()));
+        assert!(line.contains(&format!("wanted {}", before[path])), "{line}");
+        assert!(line.contains(&format!("is {text} ")) || line.contains("is unknown"), "{line}");
+    }
+}
+
+pub(crate) fn every_fault() -> Vec<Fault> {
+    let answers = [
+        Errno::IO,
+        Errno::PERM,
+        Errno::ACCESS,
+        Errno::INVAL,
+        Errno::BUSY,
+        Errno::AGAIN,
+        Errno::NOSPC,
+        Errno::OVERFLOW,
+        Errno::ROFS,
+        Errno::NOENT,
+        Errno::NODEV,
+    ];
+    let mut faults: Vec<Fault> = answers.map(Fault::Once).to_vec();
+    faults.extend([Errno::IO, Errno::INVAL, Errno::NOSPC].map(Fault::Always));
+    faults.extend([Errno::IO, Errno::INVAL].map(Fault::FailsButTakes));
+    faults.push(Fault::Times(Errno::BUSY, 2));
+    faults.push(Fault::Ignored);
+    faults.push(Fault::ReadsBack("8"));
+    faults.push(Fault::Unreadable(Errno::IO));
+    faults
+}
