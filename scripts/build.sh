@@ -1,0 +1,36 @@
+#!/bin/sh
+# build.sh [-q]: the static release binary; prints its path and size, fails when it is too large or
+# not static. With -q prints the path alone.
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+LIMIT=3000000 # bytes: routers have little flash
+
+use_rust || { say 'build: no Rust 1.85 or later; run: make build'; exit 5; }
+host=$(rustc -vV | sed -n 's/^host: //p')
+# musl makes the smaller file; where its target is not installed, glibc can be linked statically too.
+triple=$(echo "$host" | sed 's/-gnu$/-musl/')
+[ -d "$(rustc --print sysroot)/lib/rustlib/$triple/lib" ] || triple=$host
+# With --target, these flags leave build scripts and procedural macros alone, which can't be static.
+unset CARGO_ENCODED_RUSTFLAGS
+RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static -C relocation-model=static"
+# A router's flash is small: a fixed address (no relocations), no padding between segments, no
+# tables for unwinding, and equal runs of instructions once.
+RUSTFLAGS="$RUSTFLAGS -C link-arg=-Wl,-z,noseparate-code -C llvm-args=-enable-machine-outliner=always"
+if command -v ld.bfd >/dev/null; then # only this linker knows how to leave the tables out
+    RUSTFLAGS="$RUSTFLAGS -C link-arg=-fuse-ld=bfd -C link-arg=-Wl,-T,scripts/no-unwind.ld"
+fi
+export RUSTFLAGS
+cargo build --quiet --release --locked --package linerate --bin linerate --target "$triple" >&2
+
+binary=${CARGO_TARGET_DIR:-target}/$triple/release/linerate
+size=$(wc -c <"$binary")
+if ldd "$binary" 2>/dev/null | grep -q '=>'; then
+    say "build: $binary is not static"
+    exit 1
+fi
+if [ "$size" -ge $LIMIT ]; then
+    say "build: $binary has $size bytes, over the limit of $LIMIT"
+    exit 1
+fi
+if [ "${1:-}" = -q ]; then readlink -f "$binary"; else echo "$binary: $size bytes, static ($triple)"; fi

@@ -1,0 +1,127 @@
+#!/bin/sh
+# test.sh [lint]: all checks and tests (or the static checks alone); ends with a summary and the line
+# `N passed, N failed, N skipped`. A test that can't run here says so on stderr (`SKIPPED name: why`)
+# and is counted as skipped; with CI=true that is a failure, because CI has root, namespaces and QEMU.
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+only=${1:-all}
+
+scripts/setup.sh test
+use_rust
+start=$(date +%s)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+: >"$work/skipped"
+: >"$work/failed"
+passed=0 failed=0 skipped=0 unmet=0
+
+pass() { passed=$((passed + 1)); printf '  ok       %s\n' "$1"; }
+fail() { failed=$((failed + 1)); printf '  FAILED   %s\n' "$1"; echo "$1" >>"$work/failed"; }
+skip() { skipped=$((skipped + 1)); printf '  skipped  %s: %s\n' "$1" "$2"; echo "$1: $2" >>"$work/skipped"; }
+
+# check NAME COMMAND...: one static check; its output is shown only when it fails.
+check() {
+    name=$1
+    shift
+    if "$@" >"$work/log" 2>&1; then pass "$name"; else
+        fail "$name"
+        sed 's/^/    /' "$work/log"
+    fi
+}
+
+# Reads the output of `cargo test -- --show-output`; prints "passed failed ignored" and appends the
+# names of failed and skipped tests. A test that prints SKIPPED counts as passed for the test driver:
+# its name is that of the section it stands in.
+gather() { # gather LOG
+    awk -v failed="$work/failed" -v skipped="$work/new_skips" '
+        /^     Running |^   Doc-tests / { binary = $0; sub(/^ *(Running|Doc-tests) */, "", binary); sub(/ \(.*/, "", binary) }
+        /^test result: / {
+            for (i = 2; i <= NF; i++) {
+                if ($i == "passed;") p += $(i - 1)
+                if ($i == "failed;") f += $(i - 1)
+                if ($i == "ignored;") g += $(i - 1)
+            }
+        }
+        /^test .* \.\.\. FAILED$/ { print binary ": " $2 >> failed }
+        /^test .* \.\.\. ignored/ { why = $0; name = $2; if (!sub(/.* \.\.\. ignored, /, "", why)) why = "ignored"; print "ignored " name ": " why >> skipped }
+        /^---- .* stdout ----$/ { test = $2 }
+        /^SKIPPED / {
+            why = $0; sub(/^SKIPPED [^ ]*: /, "", why)
+            key = binary " " test
+            if (!(key in seen)) { seen[key] = 1; print "unmet " test ": " why >> skipped }
+        }
+        END { print p + 0, f + 0, g + 0 }
+    ' "$1"
+}
+
+# tests NAME COMMAND...: runs a `cargo test`, and adds up what it says.
+tests() {
+    name=$1
+    shift
+    echo "$name"
+    code=0
+    # Cargo names the test binaries on stderr; one stream keeps them in order with the results.
+    { "$@" 2>&1 || echo $? >"$work/code"; } | tee "$work/log" | grep -E '^test result: .*[1-9][0-9]* (passed|failed)|^     Running|^error|panicked at' || true
+    [ ! -e "$work/code" ] || { code=$(cat "$work/code"); rm "$work/code"; }
+    : >"$work/new_skips"
+    gather "$work/log" >"$work/counts"
+    read -r p f g <"$work/counts"
+    ran=$(grep -c '^unmet ' "$work/new_skips" || true)
+    passed=$((passed + p - ran)) failed=$((failed + f)) skipped=$((skipped + g + ran)) unmet=$((unmet + ran))
+    sed -e 's/^unmet //' -e 's/^ignored //' "$work/new_skips" >>"$work/skipped"
+    if [ "$f" -gt 0 ]; then sed -n '/^failures:$/,/^test result:/p' "$work/log"; fi
+    if [ "$code" != 0 ] && [ "$f" = 0 ]; then
+        fail "$name: ended with exit code $code without a failed test"
+        tail -n 60 "$work/log" | sed 's/^/    /'
+    fi
+}
+
+has_cargo() { cargo "$1" --version >/dev/null 2>&1; }
+
+echo 'static checks'
+if has_cargo fmt; then check 'format' cargo fmt --all --check; else skip 'format' 'no cargo fmt here'; fi
+if has_cargo clippy; then
+    check 'clippy' cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
+else skip 'clippy' 'no cargo clippy here'; fi
+if command -v shellcheck >/dev/null; then
+    check 'shellcheck' shellcheck -x scripts/*.sh packaging/*.sh .ci/run
+else skip 'shellcheck' 'no package of it here'; fi
+check 'documentation' env RUSTDOCFLAGS='-D warnings' cargo doc --quiet --workspace --no-deps --locked
+if has_cargo deny; then
+    check 'licences (cargo deny)' cargo deny --offline check licenses bans sources
+else skip 'licences (cargo deny)' 'not installed; cargo install --locked cargo-deny takes minutes'; fi
+
+if [ "$only" = all ]; then
+    if LINERATE_VM_BINARY=$(scripts/build.sh -q); then
+        pass "static binary: $(wc -c <"$LINERATE_VM_BINARY") bytes"
+        export LINERATE_VM_BINARY
+    else
+        fail 'static binary'
+        unset LINERATE_VM_BINARY
+    fi
+    tests 'unit, integration and namespace tests' \
+        cargo test --workspace --exclude linerate-vm --locked --no-fail-fast -- --show-output
+    tests 'virtual machines' cargo test --package linerate-vm --locked --no-fail-fast -- --show-output
+fi
+
+echo
+if [ -s "$work/failed" ]; then
+    echo 'failed:'
+    sed 's/^/  /' "$work/failed"
+fi
+if [ -s "$work/skipped" ]; then
+    echo 'skipped:'
+    sed 's/^/  /' "$work/skipped"
+fi
+code=0
+[ "$failed" = 0 ] || code=1
+if [ "${CI:-}" = true ] && [ "$unmet" -gt 0 ]; then
+    echo "$unmet skipped test(s) need what CI must have (root, namespaces, QEMU and a guest kernel): that fails here"
+    code=1
+fi
+seconds=$(($(date +%s) - start))
+if [ "$code" = 0 ]; then verdict='all is well'; else verdict='something is wrong'; fi
+echo "$verdict, after $((seconds / 60)) min $((seconds % 60)) s"
+echo "$passed passed, $failed failed, $skipped skipped"
+exit "$code"
