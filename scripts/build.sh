@@ -5,12 +5,17 @@ set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 LIMIT=3000000 # bytes: routers have little flash
+GLIBC=900000  # what glibc adds where musl is not to be had
 
 use_rust || { say 'build: no Rust 1.85 or later; run: make build'; exit 5; }
-host=$(rustc -vV | sed -n 's/^host: //p')
-# musl makes the smaller file; where its target is not installed, glibc can be linked statically too.
-triple=$(echo "$host" | sed 's/-gnu$/-musl/')
-[ -d "$(rustc --print sysroot)/lib/rustlib/$triple/lib" ] || triple=$host
+triple=$(static_target)
+case $triple in
+*-musl) ;;
+*)
+    say "build: Rust has no musl target here, so the binary carries this system's larger C library"
+    LIMIT=$((LIMIT + GLIBC))
+    ;;
+esac
 # With --target, these flags leave build scripts and procedural macros alone, which can't be static.
 unset CARGO_ENCODED_RUSTFLAGS
 RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static -C relocation-model=static"

@@ -41,3 +41,11 @@ find_root() {
     # shellcheck disable=SC2034 # read by the scripts that source this
     AS_ROOT='sudo -n'
 }
+
+# The target of the static release binary: musl where Rust's library for it is there, which makes the
+# smaller file; else the machine's own, with its C library linked in.
+static_target() {
+    host=$(rustc -vV | sed -n 's/^host: //p')
+    musl=$(echo "$host" | sed 's/-gnu$/-musl/')
+    if [ -d "$(rustc --print sysroot)/lib/rustlib/$musl/lib" ]; then echo "$musl"; else echo "$host"; fi
+}

@@ -163,3 +163,16 @@ fi
 
 links || { say 'setup: cc is there but cannot link a static program'; exit 5; }
 use_rust || { say "setup: no Rust 1.$RUST_WANTED_MINOR or later found after the installation"; exit 5; }
+
+# rustup can fetch the library for musl; the build goes without it where this fails.
+rustup=$(dirname "$(command -v cargo)")/rustup
+case $(static_target) in
+*-musl) ;;
+*-gnu)
+    if [ -x "$rustup" ]; then
+        musl=$(rustc -vV | sed -n 's/^host: \(.*\)-gnu$/\1-musl/p')
+        say "setup: adding Rust's target $musl, for a small static binary"
+        "$rustup" target add "$musl" >&2 || say "setup: rustup could not add $musl; building with this system's C library"
+    fi
+    ;;
+esac

@@ -141,3 +141,22 @@ fn where_no_package_is_new_enough_rustup_is_named() {
     assert_eq!(code, 5, "{said}");
     assert!(said.contains("rustup default stable"), "{said}");
 }
+
+#[test]
+fn rustup_is_asked_for_the_musl_target_and_the_build_goes_on_without_it() {
+    let scene = Scene::new("musl", 0, DEBIAN_12);
+    scene.program("cc", "exit 0");
+    scene.rust("1.85.0");
+    scene.program(
+        "rustc",
+        "case $1 in -vV) echo 'host: riscv64gc-unknown-linux-gnu' ;; --print) echo /nowhere ;; \
+         *) echo 'rustc 1.85.0 (x)' ;; esac",
+    );
+    for (answer, told) in [("exit 0", false), ("exit 1", true)] {
+        scene.program("rustup", &format!("echo asked \"$@\" >&2\n{answer}"));
+        let (code, said, _) = scene.setup("build");
+        assert_eq!(code, 0, "{said}");
+        assert!(said.contains("asked target add riscv64gc-unknown-linux-musl"), "{said}");
+        assert_eq!(said.contains("with this system's C library"), told, "{said}");
+    }
+}
