@@ -77,6 +77,8 @@ pub enum Verb {
     Report(ReportArgs),
     /// Record this machine in one file, for bug reports and to work on it elsewhere
     Capture(CaptureArgs),
+    /// Write down what the router does, interval after interval, until Ctrl-C: CSV or JSON lines
+    Record(RecordArgs),
     /// A router in a box: three network namespaces to try things in
     Lab(LabArgs),
     /// Waits for `confirm` (started by `apply --confirm`)
@@ -332,6 +334,48 @@ pub struct CaptureArgs {
     pub interval: f64,
 }
 
+/// `record`
+#[derive(Debug, Args)]
+pub struct RecordArgs {
+    /// File to write; stdout without it. An existing file is never overwritten
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Form of the lines; CSV unless the file's name ends in .jsonl or --json is given
+    #[arg(long, value_name = "FORM")]
+    pub format: Option<RecordFormat>,
+    /// Seconds between two readings, 0.1 to 10
+    #[arg(long, value_name = "S", default_value = "1", value_parser = interval)]
+    pub interval: f64,
+    /// End after this long; without it Ctrl-C does
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub seconds: Option<f64>,
+    /// Only this device; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    pub device: Vec<String>,
+}
+
+/// Forms of a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RecordFormat {
+    /// A table with a header, for spreadsheets
+    Csv,
+    /// One JSON object per line
+    Jsonl,
+}
+
+impl RecordFormat {
+    /// As the file's name says.
+    #[must_use]
+    pub fn of(file: Option<&std::path::Path>) -> Self {
+        let extension = file.and_then(|path| path.extension());
+        if extension.is_some_and(|e| e == "jsonl" || e == "ndjson") {
+            Self::Jsonl
+        } else {
+            Self::Csv
+        }
+    }
+}
+
 /// `lab`
 #[derive(Debug, Args)]
 pub struct LabArgs {
@@ -390,6 +434,12 @@ pub enum Place {
 fn seconds(text: &str) -> Result<f64, String> {
     seconds_or_zero(text)
         .and_then(|s| if s > 0.0 { Ok(s) } else { Err("must be more than 0".into()) })
+}
+
+fn interval(text: &str) -> Result<f64, String> {
+    seconds(text).and_then(|s| {
+        if (0.1..=10.0).contains(&s) { Ok(s) } else { Err("must be between 0.1 and 10".into()) }
+    })
 }
 
 fn seconds_or_zero(text: &str) -> Result<f64, String> {

@@ -11,6 +11,7 @@ mod lab;
 mod log;
 pub mod output;
 mod plan;
+mod record;
 mod report;
 mod rollback;
 mod show;
@@ -73,6 +74,7 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         Verb::Bench(args) => bench::run(&context, args),
         Verb::Tune(args) => tune::run(&context, args),
         Verb::Capture(args) => capture::run(&context, args),
+        Verb::Record(args) => record::run(&context, args),
         Verb::Lab(args) => lab::run(&context, args),
     }
 }

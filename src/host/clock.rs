@@ -17,6 +17,12 @@ pub fn monotonic() -> Duration {
     since_zero(ClockId::Monotonic)
 }
 
+/// CPU time that this process has used, all threads.
+#[must_use]
+pub fn own_cpu() -> Duration {
+    since_zero(ClockId::ProcessCPUTime)
+}
+
 /// Wall time as RFC 3339 in UTC, to the second.
 #[must_use]
 pub fn wall() -> String {

@@ -13,4 +13,5 @@ pub mod path;
 pub mod plan;
 pub mod snapshot;
 pub mod stack;
+pub mod telemetry;
 pub mod units;

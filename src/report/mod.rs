@@ -3,6 +3,7 @@
 //! Each is a function of the record and its analysis alone. `words` says everything once; the
 //! three forms only lay it out.
 
+pub mod csv;
 pub mod html;
 pub mod markdown;
 pub mod text;

@@ -12,12 +12,15 @@
 //! counters are the router's.
 
 mod health;
+mod sensors;
+mod telemetry;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 pub use health::Health;
+pub use telemetry::{Telemetry, Watch};
 
 use crate::host::{HostError, HostRead, HostResult, clock};
 use crate::model::measurement::{CpuUse, DeviceUse};
@@ -91,6 +94,12 @@ impl CpuCounters {
     #[must_use]
     pub fn seconds_since(&self, before: &Self) -> f64 {
         self.at.saturating_sub(before.at).as_secs_f64()
+    }
+
+    /// Packets that other CPUs handed over to `cpu` between `before` and this.
+    fn received_rps_since(&self, before: &Self, cpu: CpuId) -> Option<u64> {
+        let (now, then) = (self.softnet.get(&cpu)?, before.softnet.get(&cpu)?);
+        Some(u64::from(now.received_rps.wrapping_sub(then.received_rps)))
     }
 
     fn softnet_since(&self, before: &Self, cpu: CpuId) -> (u64, u64, u64) {

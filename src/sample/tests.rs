@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::host::{Captured, Tree};
+use crate::model::units::IrqLine;
 
 /// A directory that stands for a machine, removed at the end.
 struct Machine(PathBuf);
@@ -144,4 +145,69 @@ fn a_machine_that_tells_nothing_is_not_throttled() {
     let health = Health::read(&m.host());
     assert_eq!(health, Health::default());
     assert!(health.throttled_since(&health).is_empty());
+}
+
+const STAT: &str = "cpu0 100 0 0 0 0 0 0 0\ncpu1 100 0 0 0 0 0 0 0\n";
+
+fn watched(irqs: &[(u32, &str)]) -> Watch {
+    Watch {
+        cpus: vec![CpuId(0), CpuId(1)],
+        devices: vec!["eth0".into()],
+        irqs: irqs.iter().map(|(n, name)| (IrqLine(*n), (*name).to_owned())).collect(),
+    }
+}
+
+fn interrupt_table(rows: &[(u32, u64, u64, &str)]) -> String {
+    let row = |(line, a, b, name): &(u32, u64, u64, &str)| {
+        format!(" {line}: {a} {b}  GICv3  44 Level     {name}\n")
+    };
+    format!("      CPU0  CPU1\n{}", rows.iter().map(row).collect::<String>())
+}
+
+#[test]
+fn a_recording_survives_wraps_resets_and_a_cpu_that_goes_away() {
+    let m = Machine::new("recording");
+    m.file("proc/stat", STAT);
+    m.file("proc/softirqs", "  CPU0 CPU1\nNET_TX: 0 0\nNET_RX: 4294967290 5\n");
+    m.device("eth0", 1000, 2, 7);
+    m.file("proc/interrupts", &interrupt_table(&[(27, 4_294_967_290, 5, "eth0"), (9, 1, 1, "x")]));
+    m.file("sys/class/thermal/thermal_zone0/type", "cpu\n");
+    m.file("sys/class/thermal/thermal_zone0/temp", "-5500\n");
+    let host = m.host();
+    let mut telemetry = Telemetry::start(&host, watched(&[(27, "eth0")])).unwrap();
+    let around = |rate: Option<f64>, count: f64, seconds: f64| {
+        let count_seen = rate.unwrap() * seconds;
+        assert!((count_seen - count).abs() < 1e-6, "{count_seen} instead of {count}");
+    };
+
+    // 32-bit counters wrap; the line is known by name although its number is another.
+    m.file("proc/stat", &STAT.replace("cpu1 100", "cpu1 150"));
+    m.file("proc/softirqs", "  CPU0 CPU1\nNET_TX: 0 3\nNET_RX: 4 5\n");
+    m.device("eth0", 1500, 2, 7);
+    m.file("proc/interrupts", &interrupt_table(&[(30, 4, 5, "eth0")]));
+    let first = telemetry.advance().unwrap();
+    around(first.cpus[0].net_rx, 10.0, first.seconds);
+    around(first.cpus[1].net_tx, 3.0, first.seconds);
+    assert_eq!(first.cpus[1].user, Some(1.0));
+    around(first.devices[0].rx_packets, 500.0, first.seconds);
+    around(first.irqs[0].total, 10.0, first.seconds);
+    assert_eq!(first.irqs[0].by_cpu.iter().map(|(cpu, _)| cpu.0).collect::<Vec<_>>(), [0]);
+    assert_eq!(first.sensors[0].name, "thermal_zone0 cpu C");
+    assert_eq!(first.sensors[0].value, Some(-5.5));
+
+    // CPU1 goes offline, the device is made anew, its line asked for again from 0.
+    m.file("proc/stat", "cpu0 200 0 0 0 0 0 0 0\n");
+    m.device("eth0", 40, 2, 8);
+    m.file("proc/interrupts", &interrupt_table(&[(30, 1, 0, "eth0")]));
+    fs::remove_file(m.0.join("sys/class/thermal/thermal_zone0/temp")).unwrap();
+    let second = telemetry.advance().unwrap();
+    assert_eq!(second.cpus[1].cpu, CpuId(1), "columns stay");
+    assert_eq!((second.cpus[1].idle, second.cpus[1].net_rx), (None, None));
+    assert_eq!(second.devices[0].rx_packets, None, "what it counted before is lost");
+    around(second.irqs[0].total, 0.0, second.seconds);
+    assert_eq!(second.sensors[0].value, None);
+
+    // And without its line.
+    m.file("proc/interrupts", &interrupt_table(&[(9, 1, 1, "x")]));
+    assert_eq!(telemetry.advance().unwrap().irqs[0].total, None);
 }

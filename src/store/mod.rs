@@ -137,6 +137,60 @@ pub fn write_file(kind: &str, path: &Path, content: &[u8]) -> Result<()> {
     }
 }
 
+/// A file that grows line by line; what was written stays, whatever happens next.
+#[derive(Debug)]
+pub struct Lines {
+    what: String,
+    file: File,
+    /// Bytes of whole lines.
+    length: u64,
+}
+
+impl Lines {
+    /// Makes the file. A regular file that is there already is left alone; what is none
+    /// (/dev/stdout, a pipe) is written straight through.
+    ///
+    /// # Errors
+    /// Usage (exit 2) with the path and why; not permitted (exit 4).
+    pub fn create(kind: &str, path: &Path) -> Result<Self> {
+        let what = format!("write {kind} {}", path.display());
+        let special = fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir());
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create_new(!special).mode(0o644);
+        match options.open(path) {
+            Ok(file) => Ok(Self { what, file, length: 0 }),
+            Err(e) => Err(Self::failed(&what, &e).hint("name another file with -o")),
+        }
+    }
+
+    /// Adds a line.
+    ///
+    /// # Errors
+    /// As [`Lines::create`]; the lines before are in the file.
+    pub fn put(&mut self, line: &str) -> Result<()> {
+        let line = format!("{line}\n");
+        if let Err(e) = self.file.write_all(line.as_bytes()) {
+            // Half a line would spoil the file for its readers. A pipe can't be cut; nor need it.
+            drop(self.file.set_len(self.length));
+            let hint = match e.kind() {
+                io::ErrorKind::StorageFull => "the file system is full; what was written is kept",
+                _ => "what was written is kept",
+            };
+            return Err(Self::failed(&self.what, &e).hint(hint));
+        }
+        self.length += line.len() as u64;
+        Ok(())
+    }
+
+    fn failed(what: &str, e: &io::Error) -> Error {
+        let code = match e.kind() {
+            io::ErrorKind::PermissionDenied => ExitCode::NotPermitted,
+            _ => ExitCode::Usage,
+        };
+        Error::new(code, what, words(e))
+    }
+}
+
 /// Replaces a file as a whole: whoever reads it, also after a power cut, finds the old content or
 /// the new one. The directory must exist.
 ///
