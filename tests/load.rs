@@ -342,3 +342,72 @@ fn iperf3_runs_beside_the_built_in_generator_and_leaves_nothing() {
     lab.wan.run(|| TcpListener::bind((WAN_ADDRESS, 5201)).map(drop)).unwrap().unwrap();
     assert_eq!((ROUTER_LAN, ROUTER_WAN), ("lan0", "wan0"), "as the commands above name them");
 }
+
+#[test]
+fn round_trips_are_seen_beside_a_load_and_lost_ones_are_not_short_ones() {
+    let _alone = alone();
+    let lab = lab!();
+    let spec = LoadSpec::tcp(Direction::Down, 4, 1.0, 0.2);
+    let (measured, latency) = bench::beside::with_latency(&context(&lab), &spec, &go_on()).unwrap();
+    assert!(measured.is_valid(), "{:?}", measured.refusals);
+    // One probe in 5 ms for a second each, less where there was no CPU for the prober.
+    for seen in [&latency.idle, &latency.loaded] {
+        assert!((20..=300).contains(&seen.probes), "{latency:?}");
+        assert_eq!(seen.lost, 0, "{latency:?}");
+        assert!(seen.p50 <= seen.p99 && seen.p99 <= seen.p999, "{latency:?}");
+        assert!(seen.p50.is_some_and(|ms| ms > 0.001 && ms < 500.0), "{latency:?}");
+    }
+    // Half of the time without a way back: more than one in a hundred never returns.
+    let ends = context(&lab).ends;
+    let probing =
+        thread::spawn(move || load::latency::idle(&ends, 1.0, &AtomicBool::new(false)).unwrap());
+    thread::sleep(Duration::from_millis(600));
+    assert!(command(&lab.router, "ip link set wan0 down"));
+    let seen = probing.join().unwrap();
+    assert!(seen.lost > 10, "{seen:?}");
+    assert_eq!(seen.quantile(0.99), None, "a lost probe is no short one");
+    nobody_is_left();
+}
+
+#[test]
+fn a_busy_cpu_has_nothing_left_for_a_spinner() {
+    let _alone = alone();
+    let cpu = linerate::discover::snapshot(&linerate::host::Live::here()).usable_cpus();
+    let cpu = linerate::model::cpuset::CpuSet::single(cpu.first().unwrap());
+    let spinners = load::spinner::Spinners::start(&cpu).unwrap();
+    let rate = |time: Duration| {
+        let before = spinners.progress();
+        thread::sleep(time);
+        spinners.progress().since(&before)[0].1
+    };
+    // Other programs run here too; whoever wins, an idle-priority thread comes last.
+    let beside_another = || {
+        let busy = std::process::Command::new("timeout")
+            .args(["0.5", "taskset", "-c", &cpu.to_string(), "sh", "-c", "while :; do :; done"])
+            .spawn();
+        let mut busy = busy.unwrap();
+        thread::sleep(Duration::from_millis(100));
+        let beside = rate(Duration::from_millis(300));
+        busy.wait().unwrap();
+        (beside, rate(Duration::from_millis(300)))
+    };
+    let tries: Vec<(f64, f64)> = (0..5).map(|_| beside_another()).collect();
+    let best = tries.iter().map(|(_, free)| *free).fold(0.0, f64::max);
+    let least = tries.iter().map(|(beside, _)| *beside).fold(f64::INFINITY, f64::min);
+    assert!(best > 0.0 && least < best * 0.2, "{tries:?}");
+}
+
+#[test]
+fn headroom_is_a_share_of_the_calibrated_machine() {
+    let _alone = alone();
+    let lab = lab!();
+    let cpus = linerate::discover::snapshot(&linerate::host::Live::here()).usable_cpus();
+    let spec = LoadSpec::tcp(Direction::Up, 2, 1.0, 0.1);
+    let (_, headroom) =
+        bench::beside::with_headroom(&context(&lab), &spec, &cpus, &go_on()).unwrap();
+    assert_eq!(headroom.cpus.len(), cpus.len());
+    let sum: f64 = headroom.cpus.iter().map(|left| left.share).sum();
+    assert!((headroom.idle_cpus - sum).abs() < 1e-9);
+    // Two streams as fast as they go leave less than the idle machine has.
+    assert!(sum < cpus.len() as f64, "{headroom:?}");
+}

@@ -6,6 +6,7 @@
 //! ```
 
 pub mod against;
+pub mod beside;
 pub mod rules;
 
 use std::sync::Arc;
@@ -81,13 +82,26 @@ impl Context {
 /// # Errors
 /// As [`load::run`]; not supported or not permitted when counters can't be read.
 pub fn measure(context: &Context, spec: &LoadSpec, stop: &AtomicBool) -> Result<Measurement> {
+    measure_with(context, spec, stop, &mut |_| ())
+}
+
+/// [`measure`], telling `on` of each [`Moment`] from the calling thread.
+fn measure_with(
+    context: &Context,
+    spec: &LoadSpec,
+    stop: &AtomicBool,
+    on: &mut dyn FnMut(Moment),
+) -> Result<Measurement> {
     spec.check()?;
     pause(SETTLE, stop);
     let devices = [context.lan_device.as_str(), context.wan_device.as_str()];
     let before = told(DeviceCounters::read(&context.router, &devices))?;
     let health = Health::read(&context.router);
     let mut edges = Vec::new();
-    let mut edge = |_: Moment| edges.push(CpuCounters::read(&context.router));
+    let mut edge = |moment: Moment| {
+        on(moment);
+        edges.push(CpuCounters::read(&context.router));
+    };
     let load = load::run(&context.ends, spec, stop, &mut edge)?;
     pause(DRAIN, stop);
     let moved = told(DeviceCounters::read(&context.router, &devices))?.since(&before);

@@ -15,6 +15,8 @@
 
 mod crew;
 pub mod iperf3;
+pub mod latency;
+pub mod spinner;
 mod tcp;
 mod udp;
 

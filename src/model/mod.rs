@@ -5,6 +5,7 @@
 pub mod capacity;
 pub mod cpuset;
 pub mod feature;
+pub mod histogram;
 pub mod identity;
 pub mod knob;
 pub mod measurement;

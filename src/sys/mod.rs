@@ -16,5 +16,6 @@ pub mod nic;
 pub mod pinned;
 pub mod process;
 pub mod rtnl;
+pub mod sched;
 pub mod socket;
 pub mod spawn;

@@ -1,0 +1,118 @@
+//! What a load does to others: round trips and the CPU time that is left, beside it.
+
+use std::sync::atomic::AtomicBool;
+
+use serde::Serialize;
+
+use super::{Context, measure_with};
+use crate::error::Result;
+use crate::load::latency::{self, Probe};
+use crate::load::spinner::Spinners;
+use crate::load::{LoadSpec, Moment};
+use crate::model::cpuset::CpuSet;
+use crate::model::histogram::Histogram;
+use crate::model::measurement::{Direction, Measurement};
+use crate::model::units::CpuId;
+
+/// Seconds of probing without load.
+const IDLE: f64 = 1.0;
+
+/// Round trips in milliseconds; `None` where so many probes were lost that the quantile is no
+/// finite time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Latency {
+    /// Half of the probes were back within this.
+    pub p50: Option<f64>,
+    /// 99 of 100.
+    pub p99: Option<f64>,
+    /// 999 of 1000.
+    pub p999: Option<f64>,
+    /// Probes sent.
+    pub probes: u64,
+    /// Probes that were not back within a second.
+    pub lost: u64,
+}
+
+impl Latency {
+    fn of(seen: &Histogram) -> Self {
+        let at = |q| seen.quantile(q).map(|ns| ns as f64 / 1e6);
+        Self { p50: at(0.5), p99: at(0.99), p999: at(0.999), probes: seen.total(), lost: seen.lost }
+    }
+}
+
+/// Latency without and with the load of one run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LatencyBeside {
+    /// Which way the load went.
+    pub direction: Direction,
+    /// Just before the load.
+    pub idle: Latency,
+    /// In the measured window.
+    pub loaded: Latency,
+}
+
+/// What one CPU had left.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Left {
+    /// Which CPU.
+    pub cpu: CpuId,
+    /// Work that a thread of the lowest priority still got done, as a share of what it does on the
+    /// idle CPU.
+    pub share: f64,
+}
+
+/// Headroom beside the load of one run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Headroom {
+    /// Which way the load went.
+    pub direction: Direction,
+    /// Per CPU.
+    pub cpus: Vec<Left>,
+    /// Sum of the shares: how many whole idle CPUs are left.
+    pub idle_cpus: f64,
+}
+
+/// Measures once, with probes beside the load.
+///
+/// # Errors
+/// As [`super::measure`]; not supported when the probe can't be started.
+pub fn with_latency(
+    context: &Context,
+    spec: &LoadSpec,
+    stop: &AtomicBool,
+) -> Result<(Measurement, LatencyBeside)> {
+    let idle = latency::idle(&context.ends, IDLE, stop)?;
+    let probe = Probe::start(&context.ends)?;
+    let measured = measure_with(context, spec, stop, &mut |moment| probe.at(moment));
+    let loaded = probe.finish()?;
+    let direction = spec.direction;
+    let (idle, loaded) = (Latency::of(&idle), Latency::of(&loaded));
+    Ok((measured?, LatencyBeside { direction, idle, loaded }))
+}
+
+/// Measures once, with a spinner of the lowest priority on each of `cpus`; they are calibrated
+/// just before.
+///
+/// # Errors
+/// As [`super::measure`]; not supported when a spinner can't be put on its CPU.
+pub fn with_headroom(
+    context: &Context,
+    spec: &LoadSpec,
+    cpus: &CpuSet,
+    stop: &AtomicBool,
+) -> Result<(Measurement, Headroom)> {
+    let spinners = Spinners::start(cpus)?;
+    let alone = spinners.calibrate(stop);
+    let mut edges = Vec::new();
+    let measured =
+        measure_with(context, spec, stop, &mut |_: Moment| edges.push(spinners.progress()))?;
+    let beside = match edges.as_slice() {
+        [open, close] => close.since(open),
+        _ => Vec::new(),
+    };
+    let left = beside.iter().zip(&alone).filter(|(_, (_, alone))| *alone > 0.0);
+    let cpus: Vec<Left> =
+        left.map(|((cpu, got), (_, alone))| Left { cpu: *cpu, share: got / alone }).collect();
+    let idle_cpus = cpus.iter().map(|left| left.share).sum();
+    Ok((measured, Headroom { direction: spec.direction, cpus, idle_cpus }))
+}
