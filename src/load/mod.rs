@@ -14,6 +14,7 @@
 //! joined, and a raised stop flag ends a run within a fraction of a second.
 
 mod crew;
+mod frames;
 pub mod iperf3;
 pub mod latency;
 pub mod spinner;
@@ -61,8 +62,21 @@ pub struct LoadSpec {
     pub rate: Option<BitRate>,
     /// UDP payload bytes per datagram.
     pub datagram: usize,
+    /// How datagrams leave.
+    pub sender: Sender,
     /// TCP payload bytes per segment, in both directions; `None` is what the path allows.
     pub mss: Option<u32>,
+}
+
+/// How UDP datagrams leave the sending side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sender {
+    /// By UDP sockets: the sender's IP stack does its part.
+    #[default]
+    Socket,
+    /// As ready-made frames by packet(7) sockets, past the sender's IP stack: for small packets.
+    /// IPv4 over Ethernet.
+    Frames,
 }
 
 impl LoadSpec {
@@ -77,6 +91,7 @@ impl LoadSpec {
             omit,
             rate: None,
             datagram: 1472,
+            sender: Sender::Socket,
             mss: None,
         }
     }
@@ -112,6 +127,9 @@ impl LoadSpec {
         {
             let why = format!("{} bytes: from {MIN_DATAGRAM} to {MAX_DATAGRAM}", self.datagram);
             return bad("datagram", why);
+        }
+        if self.protocol == Protocol::Tcp && self.sender == Sender::Frames {
+            return bad("sender", "frames are for UDP".into());
         }
         if let Some(mss) = self.mss
             && !MSS.contains(&mss)

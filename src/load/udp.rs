@@ -23,8 +23,9 @@ use rustix::net::{MMsgHdr, RecvFlags, SendAncillaryBuffer, SendFlags, sendmmsg, 
 use super::crew::{
     CONNECT_DEADLINE, Crew, Lane, Moved, Outcome, Role, SOCKET_TIMEOUT, Shift, due, result,
 };
-use super::tcp::inside;
-use super::{Datagrams, Ends, LoadResult, LoadSpec, Moment, still_waiting};
+use super::frames::{self, Listener, Way};
+pub(super) use super::tcp::inside;
+use super::{Datagrams, Ends, LoadResult, LoadSpec, Moment, Sender, still_waiting};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::clock;
@@ -35,20 +36,22 @@ pub(super) const HEADER: usize = 16;
 /// A report: the header and three counters.
 const REPORT: usize = HEADER + 24;
 const MAGIC: u32 = u32::from_be_bytes(*b"lnrt");
-const HELLO: u32 = 1;
-const DATA: u32 = 2;
+pub(super) const HELLO: u32 = 1;
+pub(super) const DATA: u32 = 2;
 const END: u32 = 3;
 const ANSWER: u32 = 4;
 /// How often the end is told, and how long each time an answer is waited for.
 const END_TRIES: u32 = 15;
 /// Datagrams per system call. At a limited rate no more than 1 ms worth goes out at once.
-const BATCH: usize = 64;
+pub(super) const BATCH: usize = 64;
 /// A burst that the receiving thread's wake-up takes to read must fit: 4 MiB.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
 struct Pair {
     from: UdpSocket,
     to: UdpSocket,
+    /// Past the sender's IP stack, where that was asked for.
+    way: Option<Way>,
 }
 
 pub(super) fn run(
@@ -64,14 +67,14 @@ pub(super) fn run(
     for &direction in spec.directions() {
         let mut streams = Vec::new();
         for _ in 0..spec.streams {
-            let pair = Arc::new(connect(ends, direction, deadline, stop)?);
+            let pair = Arc::new(connect(ends, spec, direction, deadline, stop)?);
             let moved = Arc::new(Moved::default());
             let rate = spec.rate.map(|r| r.0 / 8.0 / f64::from(spec.streams));
             let size = spec.datagram;
             {
                 let (pair, moved) = (pair.clone(), moved.clone());
                 crew.spawn(direction, Role::Sender, move |shift| {
-                    send(&pair.from, &moved, size, rate, shift)
+                    send(&pair, &moved, size, rate, shift)
                 })?;
             }
             {
@@ -105,6 +108,7 @@ pub(super) fn run(
 /// A pair of sockets, each connected to where the other appears from its side.
 fn connect(
     ends: &Ends,
+    spec: &LoadSpec,
     direction: Direction,
     deadline: Duration,
     stop: &AtomicBool,
@@ -120,6 +124,15 @@ fn connect(
         socket.set_write_timeout(Some(SOCKET_TIMEOUT)).map_err(failed)?;
     }
     lan.connect(wan.local_addr().map_err(failed)?).map_err(failed)?;
+    let sending = if direction == Direction::Down { &ends.wan } else { &ends.lan };
+    let listener = match spec.sender {
+        Sender::Socket => None,
+        Sender::Frames => {
+            frames::check(ends.wan_address)
+                .map_err(|e| Error::not_supported("send ready-made frames", e))?;
+            Some(Listener::open(sending)?)
+        }
+    };
     let hello = message(HELLO, 0);
     let mut buffer = [0u8; HEADER];
     loop {
@@ -141,10 +154,16 @@ fn connect(
             && lan.recv(&mut buffer).is_ok()
             && kind(&buffer) == Some((HELLO, 0))
         {
-            let pair = match direction {
-                Direction::Down => Pair { from: wan, to: lan },
-                Direction::Up | Direction::Both => Pair { from: lan, to: wan },
+            let (from, to) = match direction {
+                Direction::Down => (wan, lan),
+                Direction::Up | Direction::Both => (lan, wan),
             };
+            let port = from.local_addr().map_err(failed)?.port();
+            let way = match listener {
+                None => None,
+                Some(seen) => Some(seen.way(sending, port, spec.datagram, deadline, stop)?),
+            };
+            let pair = Pair { from, to, way };
             pair.from.set_read_timeout(Some(SOCKET_TIMEOUT)).map_err(failed)?;
             pair.to.set_read_timeout(Some(SOCKET_TIMEOUT / 2)).map_err(failed)?;
             receive_buffer(&pair.to);
@@ -162,7 +181,7 @@ fn receive_buffer(socket: &UdpSocket) {
     }
 }
 
-fn message(kind: u32, number: u64) -> [u8; HEADER] {
+pub(super) fn message(kind: u32, number: u64) -> [u8; HEADER] {
     let mut bytes = [0; HEADER];
     let (magic, rest) = bytes.split_at_mut(4);
     magic.copy_from_slice(&MAGIC.to_be_bytes());
@@ -181,19 +200,14 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 /// Kind and number of one of our messages.
-fn kind(bytes: &[u8]) -> Option<(u32, u64)> {
+pub(super) fn kind(bytes: &[u8]) -> Option<(u32, u64)> {
     (u32_at(bytes, 0)? == MAGIC).then_some(())?;
     Some((u32_at(bytes, 4)?, u64_at(bytes, 8)?))
 }
 
-fn send(
-    socket: &UdpSocket,
-    moved: &Moved,
-    size: usize,
-    rate: Option<f64>,
-    shift: &mut Shift,
-) -> Outcome {
+fn send(pair: &Pair, moved: &Moved, size: usize, rate: Option<f64>, shift: &mut Shift) -> Outcome {
     let mut outcome = Outcome::default();
+    let socket = &pair.from;
     let padding = vec![0x5a; size.saturating_sub(HEADER)];
     let batch = rate.map_or(BATCH, |r| ((r * 0.001 / size as f64) as usize).clamp(1, BATCH));
     let started = clock::monotonic();
@@ -203,7 +217,11 @@ fn send(
         if let Some(rate) = rate {
             shift.pause_until(due(started, next * size as u64, rate));
         }
-        match burst(socket, next, batch, &padding) {
+        let burst = match &pair.way {
+            None => burst(socket, next, batch, &padding),
+            Some(way) => way.burst(next, batch, &padding),
+        };
+        match burst {
             Ok(sent) => {
                 next += sent as u64;
                 moved.sent.add((sent * size) as u64);

@@ -13,6 +13,7 @@ pub mod netns;
 pub mod nft;
 pub mod nft_list;
 pub mod nic;
+pub mod packet;
 pub mod pinned;
 pub mod process;
 pub mod rtnl;

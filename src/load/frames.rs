@@ -1,0 +1,177 @@
+//! Datagrams as whole Ethernet frames.
+//!
+//! Addresses are not looked up: the other side's HELLO has come this way, so the way back is its
+//! headers with source and destination exchanged.
+
+use std::io::{self, IoSlice};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
+
+use super::still_waiting;
+use super::udp::{BATCH, DATA, HEADER, HELLO, inside, kind, message};
+use crate::error::{Error, Result};
+use crate::host::clock;
+use crate::sys::netns::NetnsThread;
+use crate::sys::packet::PacketSocket;
+
+/// Ethernet, IPv4 without options, UDP.
+pub(super) const PREFIX: usize = 14 + 20 + 8;
+
+/// Listens for the other side's HELLO; to be opened before it is sent.
+pub(super) struct Listener(PacketSocket);
+
+/// A way for frames to the other side of one flow.
+pub(super) struct Way {
+    socket: PacketSocket,
+    prefix: [u8; PREFIX],
+}
+
+impl Listener {
+    pub(super) fn open(netns: &NetnsThread) -> Result<Self> {
+        inside(netns, "open a packet socket", PacketSocket::open).map(Self)
+    }
+
+    /// The way back of the HELLO that has come to `port`, for datagrams of `size` bytes.
+    pub(super) fn way(
+        self,
+        netns: &NetnsThread,
+        port: u16,
+        size: usize,
+        deadline: Duration,
+        stop: &AtomicBool,
+    ) -> Result<Way> {
+        let what = "find the Ethernet way to the other side";
+        loop {
+            let frame = self.0.next().map_err(|e| Error::not_supported(what, e))?;
+            let Some(frame) = frame else {
+                still_waiting(deadline, stop, what)?;
+                clock::sleep(Duration::from_millis(1));
+                continue;
+            };
+            if let Some(prefix) = way_back(&frame.bytes, port, size) {
+                let by = frame.ifindex;
+                let socket = inside(netns, what, move || PacketSocket::sender(by))?;
+                return Ok(Way { socket, prefix });
+            }
+        }
+    }
+}
+
+impl Way {
+    /// Sends up to `count` datagrams from number `first` on; returns how many went.
+    pub(super) fn burst(
+        &self,
+        first: u64,
+        count: usize,
+        padding: &[u8],
+    ) -> std::result::Result<usize, Errno> {
+        let headers = (first..).take(count.min(BATCH)).map(|number| message(DATA, number));
+        let headers: Vec<[u8; HEADER]> = headers.collect();
+        let slices: Vec<[IoSlice<'_>; 3]> = headers
+            .iter()
+            .map(|h| [IoSlice::new(&self.prefix), IoSlice::new(h), IoSlice::new(padding)])
+            .collect();
+        let mut controls: Vec<SendAncillaryBuffer<'_, '_, '_>> =
+            headers.iter().map(|_| SendAncillaryBuffer::default()).collect();
+        let mut messages: Vec<MMsgHdr<'_>> =
+            slices.iter().zip(&mut controls).map(|(s, c)| MMsgHdr::new(s, c)).collect();
+        sendmmsg(&self.socket, &mut messages, SendFlags::DONTWAIT)
+    }
+}
+
+/// Headers of the way back of a HELLO to `port`; `None` for any other frame.
+fn way_back(frame: &[u8], port: u16, size: usize) -> Option<[u8; PREFIX]> {
+    let head: &[u8; PREFIX] = frame.first_chunk()?;
+    let to = head.get(..6)?;
+    let from = head.get(6..12)?;
+    let ip = head.get(14..34)?;
+    let udp = head.get(34..)?;
+    let plain_udp = head.get(12..14)? == [8, 0] && *ip.first()? == 0x45 && *ip.get(9)? == 17;
+    let to_port = u16::from_be_bytes([*udp.get(2)?, *udp.get(3)?]);
+    if !plain_udp || to_port != port || kind(frame.get(PREFIX..)?)?.0 != HELLO {
+        return None;
+    }
+    let length = |header: usize| u16::try_from(header + size).map(u16::to_be_bytes).ok();
+    let mut way = Vec::with_capacity(PREFIX);
+    way.extend_from_slice(from);
+    way.extend_from_slice(to);
+    way.extend_from_slice(&[8, 0]);
+    let mut back = Vec::with_capacity(20);
+    back.extend_from_slice(&[0x45, 0]);
+    back.extend_from_slice(&length(28)?);
+    // No identification, don't fragment, 64 hops, UDP, checksum to come.
+    back.extend_from_slice(&[0, 0, 0x40, 0, 64, 17, 0, 0]);
+    back.extend_from_slice(ip.get(16..20)?);
+    back.extend_from_slice(ip.get(12..16)?);
+    let sum = checksum(&back);
+    way.extend_from_slice(back.get(..10)?);
+    way.extend_from_slice(&sum.to_be_bytes());
+    way.extend_from_slice(back.get(12..)?);
+    way.extend_from_slice(udp.get(2..4)?);
+    way.extend_from_slice(udp.get(..2)?);
+    way.extend_from_slice(&length(8)?);
+    // No UDP checksum (RFC 768 allows 0 over IPv4); the payload's number is all that changes.
+    way.extend_from_slice(&[0, 0]);
+    way.try_into().ok()
+}
+
+/// RFC 1071, over whole words.
+fn checksum(bytes: &[u8]) -> u16 {
+    let words = bytes.chunks_exact(2).map(|w| match w {
+        [a, b] => u32::from(u16::from_be_bytes([*a, *b])),
+        _ => 0,
+    });
+    let mut sum: u32 = words.sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+/// What stands in the way of frames on this path.
+pub(super) fn check(address: std::net::IpAddr) -> io::Result<()> {
+    if address.is_ipv4() {
+        return Ok(());
+    }
+    Err(io::Error::other("ready-made frames are IPv4 only: a UDP checksum is optional there"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A HELLO from 198.18.2.2:4000 to 198.18.1.2:5000, as it came off the wire.
+    fn hello() -> Vec<u8> {
+        let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+        frame.extend([0x45, 0, 0, 44, 0x12, 0x34, 0x40, 0, 63, 17, 0, 0]);
+        frame.extend([198, 18, 2, 2, 198, 18, 1, 2]);
+        frame.extend([0x0f, 0xa0, 0x13, 0x88, 0, 24, 0xab, 0xcd]);
+        frame.extend(message(HELLO, 0));
+        frame
+    }
+
+    #[test]
+    fn the_way_back_is_the_way_here_turned_round() {
+        let way = way_back(&hello(), 5000, 18).unwrap();
+        assert_eq!(&way[..14], [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
+        assert_eq!(&way[26..34], [198, 18, 1, 2, 198, 18, 2, 2]);
+        assert_eq!(&way[34..], [0x13, 0x88, 0x0f, 0xa0, 0, 26, 0, 0]);
+        assert_eq!(u16::from_be_bytes([way[16], way[17]]), 46, "IP and UDP headers and 18 bytes");
+        // A header with its checksum sums to nothing (RFC 1071).
+        assert_eq!(checksum(&way[14..34]), 0);
+        assert_eq!(way_back(&hello(), 5001, 18), None, "another flow's");
+        assert_eq!(way_back(&hello(), 5000, 70_000), None, "no datagram is as long");
+    }
+
+    proptest! {
+        #[test]
+        fn any_frame_is_survived(bytes: Vec<u8>, size in 0_usize..70_000) {
+            way_back(&bytes, 5000, size);
+        }
+    }
+}
