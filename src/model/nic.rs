@@ -25,6 +25,9 @@ pub struct NicSettings {
     pub pause: Option<Numbers>,
     /// How received packets are spread over the queues.
     pub rss: Option<Rss>,
+    /// Rules that steer flows to queues (n-tuple filters): `rules` there are, `rules-max` there is
+    /// room for. Whether the card may take them is the feature `rx-ntuple-filter`.
+    pub ntuple: Option<Numbers>,
 }
 
 /// Receive side scaling.

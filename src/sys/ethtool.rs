@@ -5,8 +5,8 @@ use std::io;
 
 use rustix::io::Errno;
 
-use super::genl;
 use super::netlink::{Attrs, NlFamily, Socket, attribute, attributes, text};
+use super::{ethtool_ioctl, genl};
 use crate::model::feature::{FeatureState, Features};
 
 pub(super) const FAMILY: &str = "ethtool";
@@ -24,11 +24,21 @@ const ETHTOOL_A_BITSET_BITS_BIT: u16 = 1;
 const ETHTOOL_A_BITSET_BIT_NAME: u16 = 2;
 const ETHTOOL_A_BITSET_BIT_VALUE: u16 = 3;
 
-/// Features of `device` in the calling thread's network namespace.
+/// Features of `device` in the calling thread's network namespace: by netlink, on kernels without
+/// it by ioctl.
 ///
 /// # Errors
-/// ENODEV for an unknown device; EOPNOTSUPP where the kernel has no ethtool netlink.
+/// ENODEV for an unknown device.
 pub fn features(device: &str) -> io::Result<Features> {
+    match by_netlink(device) {
+        Err(e) if e.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error()) => {
+            ethtool_ioctl::features(device)
+        }
+        other => other,
+    }
+}
+
+pub(super) fn by_netlink(device: &str) -> io::Result<Features> {
     let mut socket = Socket::open(NlFamily::Generic)?;
     let attrs = Attrs::new().nest(ETHTOOL_A_FEATURES_HEADER, &header(device));
     let family = genl::family(&mut socket, FAMILY)?;

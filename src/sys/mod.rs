@@ -4,6 +4,7 @@
 //! [`std::io::Error`]s; `host` and `lab` attach the path or device.
 
 pub mod ethtool;
+pub mod ethtool_ioctl;
 pub mod fd;
 mod genl;
 pub mod links;
@@ -13,6 +14,7 @@ pub mod netns;
 pub mod nft;
 pub mod nft_list;
 pub mod nic;
+mod nic_counters;
 pub mod packet;
 pub mod pinned;
 pub mod process;

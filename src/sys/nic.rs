@@ -2,12 +2,14 @@
 //! RSS; on old kernels, and for driver and firmware versions, which have no netlink message, by
 //! the ioctl.
 
-use std::ffi::c_void;
 use std::io;
 
 use rustix::io::Errno;
 
 use super::ethtool::{FAMILY, header};
+use super::ethtool_ioctl::{
+    FIXED, GCHANNELS, GCOALESCE, GDRVINFO, GPAUSEPARAM, GRINGPARAM, GRXFHINDIR, ask, ntuple,
+};
 use super::genl;
 use super::netlink::{Attrs, NlFamily, Socket, attribute, attributes, text, u32_at};
 use crate::model::nic::{NicSettings, Numbers, Rss};
@@ -55,6 +57,7 @@ pub fn settings(device: &str) -> io::Result<NicSettings> {
     if settings.rss.is_none() {
         settings.rss = table(device).ok().flatten();
     }
+    settings.ntuple = ntuple(device);
     let mut info = [0; FIXED];
     if ask(device, GDRVINFO, &mut info).is_ok() {
         (settings.driver_version, settings.firmware) = versions(&info);
@@ -118,26 +121,8 @@ fn read_rss(body: &[u8]) -> Option<Rss> {
     (!table.is_empty()).then_some(Rss { table, key, function })
 }
 
-// linux/sockios.h, linux/ethtool.h
-const SIOCETHTOOL: rustix::ioctl::Opcode = 0x8946;
-const GDRVINFO: u32 = 0x3;
-const GCOALESCE: u32 = 0xe;
-const GRINGPARAM: u32 = 0x10;
-const GPAUSEPARAM: u32 = 0x12;
-const GRXFHINDIR: u32 = 0x38;
-const GCHANNELS: u32 = 0x3c;
-/// Words of the largest structure of those commands but GRXFHINDIR: 196 bytes of ethtool_drvinfo.
-const FIXED: usize = 49;
 /// No card has a larger table (ETH_RXFH_INDIR_NO_CHANGE aside, drivers stay below 4096).
 const LARGEST_TABLE: usize = 1 << 16;
-
-/// `struct ifreq` with a pointer in its union, and at least as long as the kernel's.
-#[repr(C)]
-struct IfReq {
-    name: [u8; 16],
-    data: *mut c_void,
-    rest: [usize; 3],
-}
 
 /// The old structures hold the same numbers in the same order as the attributes, behind the
 /// command.
@@ -188,48 +173,6 @@ fn table(device: &str) -> io::Result<Option<Rss>> {
     Ok(Some(Rss { table, key: String::new(), function: 0 }))
 }
 
-/// Asks one of the commands above; `words` begins with what the command takes, its first word is
-/// filled in here.
-fn ask(device: &str, command: u32, words: &mut [u32]) -> io::Result<()> {
-    let mut name = [0; 16];
-    let bytes = device.as_bytes();
-    // IFNAMSIZ counts the NUL.
-    if bytes.len() >= name.len() {
-        return Err(Errno::NODEV.into());
-    }
-    for (to, from) in name.iter_mut().zip(bytes) {
-        *to = *from;
-    }
-    // For the table the kernel writes as many words as the second one says.
-    let table = if command == GRXFHINDIR { words.get(1).map_or(0, |n| *n as usize + 2) } else { 0 };
-    match words.first_mut() {
-        Some(first) => *first = command,
-        None => return Err(Errno::INVAL.into()),
-    }
-    if words.len() < FIXED.max(table) {
-        return Err(Errno::INVAL.into());
-    }
-    let mut request = IfReq { name, data: words.as_mut_ptr().cast(), rest: [0; 3] };
-    let socket = rustix::net::socket(
-        rustix::net::AddressFamily::INET,
-        rustix::net::SocketType::DGRAM,
-        None,
-    )?;
-    #[expect(unsafe_code, reason = "the old ethtool interface is an ioctl")]
-    // SAFETY: SIOCETHTOOL reads a struct ifreq, which `request` is a longer form of, and writes
-    // the command's structure behind its pointer: at most 196 bytes for the fixed ones, and for
-    // GRXFHINDIR two words and the number of entries that the second word asks for (with another
-    // number the kernel answers EINVAL). `words` was checked to have that room and outlives the
-    // call.
-    unsafe {
-        rustix::ioctl::ioctl(
-            &socket,
-            rustix::ioctl::Updater::<SIOCETHTOOL, IfReq>::new(&mut request),
-        )?;
-    }
-    Ok(())
-}
-
 /// Versions of driver and firmware of a `struct ethtool_drvinfo`; `None` each where the driver
 /// tells none.
 fn versions(info: &[u32]) -> (Option<String>, Option<String>) {
@@ -273,9 +216,6 @@ mod tests {
         assert_eq!(settings("no-such-dev").unwrap_err().raw_os_error(), Some(19));
         let settings = settings("lo").unwrap();
         assert_eq!((settings.rings, settings.channels, settings.firmware), (None, None, None));
-        let mut words = [0; FIXED];
-        assert!(ask("a-name-longer-than-a-device", GDRVINFO, &mut words).is_err());
-        assert!(ask("lo", GDRVINFO, &mut words[..9]).is_err(), "too little room is never passed");
     }
 
     /// Both ways must say the same of every device of this machine.
