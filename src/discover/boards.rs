@@ -1,7 +1,12 @@
-//! What is known of boards beside what their kernels tell: `boards/*.toml`, compiled in.
+//! What is known of boards beside what their kernels tell: `boards/*.toml`, compiled in, and the
+//! administrator's own files of the same form.
+
+use std::path::Path;
 
 use serde::Deserialize;
 
+use super::Gaps;
+use crate::host::HostRead;
 use crate::model::snapshot::BoardFacts;
 
 /// Name and text of each file.
@@ -50,6 +55,63 @@ struct Facts {
     notes: Vec<String>,
 }
 
+/// Where an administrator's own files lie; they win over those compiled in.
+const OWN: &str = "/etc/linerate/boards.d";
+/// More files than this are nobody's intention.
+const MOST: usize = 64;
+
+/// The facts of this board: by a file of [`OWN`], else by one of ours. A file that can't be used is
+/// a gap, by its name and line.
+pub(super) fn discover(
+    host: &dyn HostRead,
+    gaps: &mut Gaps,
+    compatible: &[String],
+    arch: &str,
+) -> Option<BoardFacts> {
+    let names = host.list(Path::new(OWN)).unwrap_or_default();
+    let mut own = Vec::new();
+    for name in names.iter().filter(|n| n.ends_with(".toml")).take(MOST) {
+        let path = Path::new(OWN).join(name);
+        let what = format!("board file {}", path.display());
+        let Some(bytes) = gaps.keep(&what, host.read(&path)) else { continue };
+        match std::str::from_utf8(&bytes) {
+            Ok(text) => match toml::from_str::<Board>(text) {
+                Ok(board) => own.push((name.trim_end_matches(".toml").to_owned(), board)),
+                Err(e) => gaps.add(what, place(text, &e)),
+            },
+            Err(_) => gaps.add(what, "not UTF-8"),
+        }
+    }
+    let by_tree =
+        |word: &String| own.iter().find(|(_, board)| board.r#match.compatible.contains(word));
+    let by_arch = || own.iter().find(|(_, board)| board.r#match.arch.iter().any(|a| a == arch));
+    let by_own = compatible.iter().find_map(by_tree).or_else(by_arch);
+    match by_own {
+        Some((name, board)) => Some(board.facts(name)),
+        None => find(compatible, arch),
+    }
+}
+
+/// What is wrong with a file, and on which line.
+fn place(text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start));
+    let line = before.map(|b| format!("line {}: ", b.matches('\n').count() + 1));
+    format!("{}{}", line.unwrap_or_default(), error.message())
+}
+
+impl Board {
+    fn facts(&self, name: &str) -> BoardFacts {
+        BoardFacts {
+            name: name.to_owned(),
+            title: self.title.clone(),
+            per_cycle: self.facts.per_cycle.clone(),
+            fixed_chips: self.facts.fixed_chips.clone(),
+            notes: self.facts.notes.clone(),
+            source: self.source.clone(),
+        }
+    }
+}
+
 /// The board of that device tree (`compatible`, most specific first) or architecture.
 pub(super) fn find(compatible: &[String], arch: &str) -> Option<BoardFacts> {
     let by_tree = compatible.iter().find_map(|c| named(c, |m| &m.compatible));
@@ -61,14 +123,7 @@ fn named(word: &str, list: fn(&Match) -> &[String]) -> Option<BoardFacts> {
     let quoted = format!("\"{word}\"");
     BOARDS.iter().filter(|(_, text)| text.contains(&quoted)).find_map(|(name, text)| {
         let board: Board = toml::from_str(text).ok()?;
-        list(&board.r#match).iter().any(|w| w == word).then(|| BoardFacts {
-            name: (*name).to_owned(),
-            title: board.title,
-            per_cycle: board.facts.per_cycle,
-            fixed_chips: board.facts.fixed_chips,
-            notes: board.facts.notes,
-            source: board.source,
-        })
+        list(&board.r#match).iter().any(|w| w == word).then(|| board.facts(name))
     })
 }
 

@@ -43,7 +43,7 @@ pub(super) fn discover(host: &dyn HostRead, gaps: &mut Gaps) -> (Machine, CpuInf
     let machine = Machine {
         hostname: text(host, Path::new("/proc/sys/kernel/hostname")).unwrap_or_default(),
         irq_time_accounting: None,
-        board_facts: boards::find(&compatible, &arch),
+        board_facts: boards::discover(host, gaps, &compatible, &arch),
         compatible,
         kernel,
         arch,
