@@ -35,6 +35,10 @@ fn still(mut found: Snapshot) -> Value {
     for cpu in &mut found.path.softnet {
         (cpu.packets, cpu.dropped, cpu.squeezed, cpu.received_rps) = (0, 0, 0, 0);
     }
+    for device in &mut found.netdevs {
+        device.drops.clear();
+        device.counters.clear();
+    }
     found.path.conntrack_count = found.path.conntrack_count.map(|_| 0);
     serde_json::to_value(found).unwrap()
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Gaps, cpu_list, number, text};
+use super::{Gaps, cpu_list, cpusets, number, text};
 use crate::host::HostRead;
 use crate::model::capacity::{Capacity, Source};
 use crate::model::cpuset::CpuSet;
@@ -35,7 +35,7 @@ pub(super) fn discover(
     let present =
         present.unwrap_or_else(|| directories(host, root).iter().chain(online.iter()).collect());
     let possible = cpu_list(host, &root.join("possible")).unwrap_or_else(|| present.clone());
-    let apart = Apart::read(host, root);
+    let apart = Apart::read(host, root, &online);
     let types = CoreTypes::read(host);
     let nodes = numa_nodes(host);
     let mut caches = Caches::default();
@@ -52,7 +52,8 @@ pub(super) fn discover(
             Cpu {
                 id,
                 online: online.contains(id),
-                isolated: apart.isolated.contains(id) || apart.nohz_full.contains(id),
+                isolated: !apart.by(id).is_empty(),
+                isolated_by: apart.by(id),
                 nohz_full: apart.nohz_full.contains(id),
                 rcu_nocb: apart.rcu_nocbs.contains(id),
                 capacity: Capacity {
@@ -81,21 +82,29 @@ pub(super) fn discover(
 /// CPUs that are kept from ordinary work.
 struct Apart {
     isolated: CpuSet,
+    /// Isolated by a cpuset rather than at boot, and its file.
+    partition: Option<(CpuSet, String)>,
     nohz_full: CpuSet,
     rcu_nocbs: CpuSet,
 }
 
 impl Apart {
-    fn read(host: &dyn HostRead, root: &Path) -> Self {
+    fn read(host: &dyn HostRead, root: &Path, online: &CpuSet) -> Self {
         let list = |name: &str| cpu_list(host, &root.join(name)).unwrap_or_default();
-        // Isolated by a cpuset partition (kernel 6.7 and later) rather than at boot.
-        let partitions = Path::new("/sys/fs/cgroup/cpuset.cpus.isolated");
-        let by_cgroup = cpu_list(host, partitions).unwrap_or_default();
         Self {
-            isolated: list("isolated").iter().chain(by_cgroup.iter()).collect(),
+            isolated: list("isolated"),
+            partition: cpusets::isolated(host, online),
             nohz_full: list("nohz_full"),
             rcu_nocbs: rcu_nocbs(host).unwrap_or_default(),
         }
+    }
+
+    /// What isolates a CPU.
+    fn by(&self, id: CpuId) -> Vec<String> {
+        let at_boot = [(&self.isolated, "isolated"), (&self.nohz_full, "nohz_full")];
+        let at_boot = at_boot.into_iter().map(|(set, name)| (set, format!("{ROOT}/{name}")));
+        let later = self.partition.iter().map(|(set, file)| (set, file.clone()));
+        at_boot.chain(later).filter(|(set, _)| set.contains(id)).map(|(_, file)| file).collect()
     }
 }
 

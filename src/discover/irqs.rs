@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{Gaps, cpu_list, number, text};
-use crate::host::HostRead;
+use crate::host::{HostRead, Query, query_as};
 use crate::model::snapshot::{BoardFacts, Bus, Irq, IrqId, IrqRole, Movable, NetDev};
 use crate::model::units::IrqLine;
 use crate::parse::interrupts::{Interrupts, Row, interrupts};
@@ -24,6 +24,9 @@ pub(super) fn discover(
         return Vec::new();
     };
     let table = interrupts(&bytes);
+    // Kernels before 6.12 and captures of earlier versions do not tell.
+    let fixed: Vec<u32> = query_as(host, &Query::FixedIrqs).unwrap_or_default();
+    let known = Known { table: &table, board, fixed: &fixed };
     if table.skipped > 0 {
         gaps.add("interrupts", format!("{} lines were not understood", table.skipped));
     }
@@ -34,16 +37,24 @@ pub(super) fn discover(
         if lines.is_empty() && matches!(device.bus, Bus::Platform(_) | Bus::Other(_)) {
             without.push((device, switch_lines(&table)));
         }
-        add(host, &table, board, &mut irqs, device, &lines);
+        add(host, &known, &mut irqs, device, &lines);
     }
     // Ports without a line of their own share those of their switch.
     for (device, lines) in without {
-        add(host, &table, board, &mut irqs, device, &lines);
+        add(host, &known, &mut irqs, device, &lines);
     }
     if !irqs.is_empty() && irqs.values().all(|i| i.affinity.is_none()) {
         gaps.add("where interrupts may go", "/proc/irq can't be read here (a container?)");
     }
     irqs.into_values().collect()
+}
+
+/// What is known of all lines.
+struct Known<'a> {
+    table: &'a Interrupts,
+    board: Option<&'a BoardFacts>,
+    /// Lines that the kernel lets nobody move.
+    fixed: &'a [u32],
 }
 
 /// Wi-Fi has lines too; a DSA user port's packets come by its conduit.
@@ -53,8 +64,7 @@ fn has_lines(device: &NetDev) -> bool {
 
 fn add(
     host: &dyn HostRead,
-    table: &Interrupts,
-    board: Option<&BoardFacts>,
+    known: &Known<'_>,
     irqs: &mut BTreeMap<IrqLine, Irq>,
     device: &NetDev,
     lines: &[Found<'_>],
@@ -64,7 +74,7 @@ fn add(
             // A shared line: the first device by name keeps it, the others are named.
             Some(irq) => irq.shared_with.push(device.name.clone()),
             None => {
-                irqs.insert(found.row.line, irq(host, table, board, device, found));
+                irqs.insert(found.row.line, irq(host, known, device, found));
             }
         }
     }
@@ -269,20 +279,14 @@ fn msi_in(host: &dyn HostRead, dir: &Path) -> Vec<IrqLine> {
     names.iter().filter_map(|n| n.parse().ok()).map(IrqLine).collect()
 }
 
-fn irq(
-    host: &dyn HostRead,
-    table: &Interrupts,
-    board: Option<&BoardFacts>,
-    device: &NetDev,
-    found: &Found<'_>,
-) -> Irq {
+fn irq(host: &dyn HostRead, known: &Known<'_>, device: &NetDev, found: &Found<'_>) -> Irq {
     let line = found.row.line;
     let dir = Path::new("/proc/irq").join(line.to_string());
     let affinity = cpu_list(host, &dir.join("smp_affinity_list"))
         .or_else(|| cpumask::mask(&host.read(&dir.join("smp_affinity")).ok()?).ok());
     let effective = cpu_list(host, &dir.join("effective_affinity_list"))
         .or_else(|| cpumask::mask(&host.read(&dir.join("effective_affinity")).ok()?).ok());
-    let fixed_by = fixed_by(host, board, found.row);
+    let fixed_by = fixed_by(host, known, found.row);
     let movable = match (&affinity, &fixed_by) {
         (_, Some(_)) => Movable::Fixed,
         (Some(_), None) => Movable::Presumed,
@@ -294,7 +298,7 @@ fn irq(
         id: IrqId { device: device.name.clone(), queue: found.queue, role: found.role },
         action: found.action.clone(),
         chip: found.row.chip.clone(),
-        counts: table.cpus.iter().copied().zip(found.row.counts.iter().copied()).collect(),
+        counts: known.table.cpus.iter().copied().zip(found.row.counts.iter().copied()).collect(),
         affinity,
         effective,
         movable,
@@ -309,7 +313,7 @@ fn irq(
 }
 
 /// Why a line can't be moved, where that is known without trying.
-fn fixed_by(host: &dyn HostRead, board: Option<&BoardFacts>, row: &Row) -> Option<String> {
+fn fixed_by(host: &dyn HostRead, known: &Known<'_>, row: &Row) -> Option<String> {
     // CONFIG_GENERIC_IRQ_DEBUGFS; kernel/irq/debugfs.c names the flags.
     let debug = Path::new("/sys/kernel/debug/irq/irqs").join(row.line.to_string());
     let flags = text(host, &debug).unwrap_or_default();
@@ -325,6 +329,9 @@ fn fixed_by(host: &dyn HostRead, board: Option<&BoardFacts>, row: &Row) -> Optio
     if let Some((flag, why)) = flag {
         return Some(format!("{why} ({flag})"));
     }
-    let board = board.filter(|b| b.fixed_chips.contains(&row.chip))?;
+    if known.fixed.contains(&row.line.0) {
+        return Some("the kernel lets nobody write its smp_affinity (mode 0444)".to_owned());
+    }
+    let board = known.board.filter(|b| b.fixed_chips.contains(&row.chip))?;
     Some(format!("{} can't move interrupts ({})", row.chip, board.source))
 }

@@ -5,6 +5,8 @@
 
 mod boards;
 mod cpus;
+mod cpusets;
+mod engines;
 mod irqs;
 mod kernel;
 mod machine;
@@ -37,7 +39,7 @@ pub fn snapshot(host: &dyn HostRead) -> Snapshot {
     stack::link(host, &mut netdevs, &processes, &openwrt);
     let irqs = irqs::discover(host, &netdevs, board, &mut gaps);
     let path = path::discover(host, &cpus, &openwrt, &mut gaps);
-    let stack = stack::discover(host, &netdevs, &openwrt, path.nftables.as_ref());
+    let stack = stack::discover(host, &netdevs, &openwrt, &path);
     let services = services::discover(host, &processes, &openwrt);
     let gaps = gaps.into_list();
     Snapshot { machine, cpus, netdevs, irqs, gaps, possible, stack, path, kernel, services }
@@ -97,6 +99,13 @@ impl Gaps {
 /// A small file as text; `None` where it is absent or can't be read.
 fn text(host: &dyn HostRead, path: &Path) -> Option<String> {
     host.text(path).ok().filter(|t| !t.is_empty())
+}
+
+/// A file of /proc/net, of the namespace that the door leads into: /proc/net itself is that of the
+/// process, whichever thread reads it. Kernels before 3.17 and trees made by hand have no other.
+fn net_file(host: &dyn HostRead, name: &str) -> Vec<u8> {
+    let read = |root: &str| host.read(&Path::new(root).join(name)).ok();
+    read("/proc/thread-self/net").or_else(|| read("/proc/net")).unwrap_or_default()
 }
 
 /// A number in a small file.

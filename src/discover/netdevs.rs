@@ -9,7 +9,7 @@ use crate::host::{HostRead, Query, query_as};
 use crate::model::feature::Qdisc;
 use crate::model::nic::{LinkFacts, Napi, NicSettings, Numbers};
 use crate::model::snapshot::{Bus, NetDev, RxQueue, TxQueue};
-use crate::parse::{cpumask, keyvalue, route, vlan};
+use crate::parse::{cpumask, keyvalue, route, task, vlan};
 
 const ROOT: &str = "/sys/class/net";
 
@@ -89,6 +89,12 @@ fn device(
         let asked = query_as(host, &Query::Nic(name.to_owned()));
         gaps.keep(&format!("settings of {name}"), asked).unwrap_or_default()
     };
+    let counters = match &bus {
+        Bus::Virtual => Numbers::new(),
+        // A capture without them says so of the settings already.
+        _ => query_as(host, &Query::Counters(name.to_owned())).unwrap_or_default(),
+    };
+    let napi_threads = processes::napi_threads(processes, name);
     let mut link = kernel.links.get(name).cloned().unwrap_or_default();
     if link.link.is_none() {
         link.link = number(host, &dir.join("iflink")).filter(|&l| l != 0 && l != ifindex);
@@ -108,10 +114,18 @@ fn device(
         sysfs,
         settings,
         napis: kernel.napis.iter().filter(|n| n.ifindex == ifindex).cloned().collect(),
-        napi_threads: processes::napi_threads(processes, name),
+        napi_thread_cpus: napi_threads
+            .iter()
+            .filter_map(|pid| {
+                let status = host.read(Path::new(&format!("/proc/{pid}/status"))).ok()?;
+                Some((*pid, task::cpus_allowed(&status)?))
+            })
+            .collect(),
+        napi_threads,
         defer_hard_irqs: number(host, &dir.join("napi_defer_hard_irqs")),
         gro_flush_timeout: number(host, &dir.join("gro_flush_timeout")),
         drops: drops(host, &dir.join("statistics")),
+        counters,
         link,
         // Reading these from a device that has none is EOPNOTSUPP.
         switch: text(host, &dir.join("phys_switch_id")),
@@ -175,9 +189,15 @@ fn kind_by_files(
 
 /// Counters of loss that are not zero.
 fn drops(host: &dyn HostRead, dir: &Path) -> Numbers {
-    ["rx_dropped", "rx_missed_errors", "rx_fifo_errors", "rx_errors", "tx_dropped", "tx_errors"]
-        .into_iter()
-        .filter_map(|name| Some((name.to_owned(), number(host, &dir.join(name))?)))
+    let names = host.list(dir).unwrap_or_default();
+    let lossy = |name: &&String| {
+        let name = name.as_str();
+        name.ends_with("_errors") || name.ends_with("_dropped") || name == "collisions"
+    };
+    names
+        .iter()
+        .filter(lossy)
+        .filter_map(|name| Some((name.clone(), number(host, &dir.join(name))?)))
         .filter(|(_, count)| *count > 0)
         .collect()
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::openwrt::OpenWrt;
-use super::{Gaps, number, text};
+use super::{Gaps, engines, net_file, number};
 use crate::host::{HostRead, Query, query_as};
-use crate::model::path::{ForwardPath, SoftnetCpu};
+use crate::model::path::{BoundFlows, ForwardPath, IptablesTable, Nftables, SoftnetCpu};
 use crate::model::snapshot::Cpu;
 use crate::parse::softnet::softnet;
 
@@ -31,8 +31,8 @@ pub(super) fn discover(
         let path = format!("/proc/sys/{}", name.replace('.', "/"));
         number::<u64>(host, Path::new(&path))
     };
-    let lines = |path: &str| -> Vec<String> {
-        let names = text(host, Path::new(path)).unwrap_or_default();
+    let lines = |file: &str| -> Vec<String> {
+        let names = String::from_utf8_lossy(&net_file(host, file)).into_owned();
         names.lines().map(|l| l.trim().to_owned()).filter(|l| !l.is_empty()).collect()
     };
     let asked = query_as(host, &Query::Nftables);
@@ -42,12 +42,25 @@ pub(super) fn discover(
         ("flow_offloading", openwrt.firewall_default("flow_offloading")),
         ("flow_offloading_hw", openwrt.firewall_default("flow_offloading_hw")),
     ];
+    let nftables = nftables(gaps, asked);
+    let (iptables, ip6tables) = (lines("ip_tables_names"), lines("ip6_tables_names"));
+    let iptables_rules = match iptables.is_empty() && ip6tables.is_empty() {
+        true => Vec::new(),
+        false => {
+            let what = "iptables rules (iptables-legacy -S lists them)";
+            gaps.keep(what, query_as(host, &Query::Iptables)).unwrap_or_default()
+        }
+    };
+    let bound = bound(host, gaps, openwrt, nftables.as_ref(), &iptables_rules);
     ForwardPath {
         ipv4: sysctl("net.ipv4.ip_forward").map(|v| v != 0),
         ipv6: sysctl("net.ipv6.conf.all.forwarding").map(|v| v != 0),
-        nftables: nftables(gaps, asked),
-        iptables: lines("/proc/net/ip_tables_names"),
-        ip6tables: lines("/proc/net/ip6_tables_names"),
+        nftables,
+        iptables,
+        ip6tables,
+        iptables_rules,
+        bound,
+        engines: engines::discover(host),
         conntrack_count: sysctl("net.netfilter.nf_conntrack_count"),
         conntrack_max: sysctl("net.netfilter.nf_conntrack_max"),
         bridge_nf: sysctl("net.bridge.bridge-nf-call-iptables").map(|v| v != 0),
@@ -64,16 +77,31 @@ pub(super) fn discover(
 }
 
 /// A kernel without nf_tables has no rules in it, which is no gap.
-fn nftables(
-    gaps: &mut Gaps,
-    asked: crate::host::HostResult<crate::model::path::Nftables>,
-) -> Option<crate::model::path::Nftables> {
+fn nftables(gaps: &mut Gaps, asked: crate::host::HostResult<Nftables>) -> Option<Nftables> {
     use rustix::io::Errno;
     let missing = [Errno::OPNOTSUPP, Errno::PROTONOSUPPORT, Errno::INVAL];
     match asked {
         Err(e) if missing.contains(&e.errno) => None,
         other => gaps.keep("nftables rules", other),
     }
+}
+
+/// Flows that are bound, where something may bind them: with no flowtable the answer is known, and
+/// the kernel would have to look through all connections for it.
+fn bound(
+    host: &dyn HostRead,
+    gaps: &mut Gaps,
+    openwrt: &OpenWrt,
+    nftables: Option<&Nftables>,
+    iptables: &[IptablesTable],
+) -> Option<BoundFlows> {
+    let offloads = nftables.is_some_and(|n| !n.flowtables.is_empty())
+        || iptables.iter().any(|t| t.flow_offload)
+        || openwrt.firewall_default("flow_offloading") == Some("1");
+    if !offloads {
+        return None;
+    }
+    gaps.keep("flows bound by flowtables", query_as(host, &Query::BoundFlows))
 }
 
 fn softnet_cpus(host: &dyn HostRead, cpus: &[Cpu]) -> Vec<SoftnetCpu> {

@@ -1,11 +1,10 @@
 //! From each device that bears an IP address down to the ports, and which side it is on.
 
-use std::path::Path;
-
+use super::net_file;
 use super::openwrt::OpenWrt;
 use super::processes::{Process, arguments};
 use crate::host::HostRead;
-use crate::model::path::Nftables;
+use crate::model::path::ForwardPath;
 use crate::model::snapshot::NetDev;
 use crate::model::stack::{Layer, Role, Side};
 use crate::parse::{pppoe, route};
@@ -23,7 +22,7 @@ pub(super) fn link(
 ) {
     let names: Vec<(u32, String)> = netdevs.iter().map(|d| (d.ifindex, d.name.clone())).collect();
     let named = |name: &str| names.iter().any(|(_, n)| n == name);
-    let carriers = pppoe::devices(&host.read(Path::new("/proc/net/pppoe")).unwrap_or_default());
+    let carriers = pppoe::devices(&net_file(host, "pppoe"));
     let dialled = dialled(host, processes);
     let sessions = netdevs.iter().filter(|d| d.kind.as_deref() == Some("ppp")).count();
     for device in netdevs {
@@ -70,7 +69,7 @@ pub(super) fn discover(
     host: &dyn HostRead,
     netdevs: &[NetDev],
     openwrt: &OpenWrt,
-    nftables: Option<&Nftables>,
+    path: &ForwardPath,
 ) -> Vec<Layer> {
     let bears = |d: &NetDev| d.link.ipv4 > 0 || d.link.ipv6 > 0;
     let mut tops: Vec<&NetDev> = netdevs.iter().filter(|d| bears(d)).collect();
@@ -80,7 +79,7 @@ pub(super) fn discover(
             netdevs.iter().flat_map(|d| below(d, netdevs).0).map(|d| d.name.as_str()).collect();
         tops = netdevs.iter().filter(|d| !carried.contains(&d.name.as_str())).collect();
     }
-    let roles = Roles::read(host, openwrt, nftables);
+    let roles = Roles::read(host, openwrt, path);
     let mut trees: Vec<Layer> = tops
         .into_iter()
         .map(|d| Layer { role: roles.of(d), ..layer(d, netdevs, DEEPEST) })
@@ -152,22 +151,29 @@ fn kind(device: &NetDev) -> String {
     }
 }
 
+/// Devices that rules masquerade towards, and whose rules. `ppp+` stands for all that begin so.
+fn masqueraded(path: &ForwardPath) -> Vec<(String, &'static str)> {
+    let nftables = path.nftables.iter().flat_map(|n| &n.masquerade_devices);
+    let iptables = path.iptables_rules.iter().flat_map(|t| &t.masquerade_devices);
+    let named = |by| move |name: &String| (name.clone(), by);
+    nftables.map(named("nftables")).chain(iptables.map(named("iptables"))).collect()
+}
+
 /// What tells the sides apart.
 struct Roles {
     routes: Vec<String>,
     zones: Vec<super::openwrt::Zone>,
-    masqueraded: Vec<String>,
+    masqueraded: Vec<(String, &'static str)>,
 }
 
 impl Roles {
-    fn read(host: &dyn HostRead, openwrt: &OpenWrt, nftables: Option<&Nftables>) -> Self {
-        let read = |path: &str| host.read(Path::new(path)).unwrap_or_default();
-        let v4 = route::defaults(&read("/proc/net/route"));
-        let v6 = route::defaults_v6(&read("/proc/net/ipv6_route"));
+    fn read(host: &dyn HostRead, openwrt: &OpenWrt, path: &ForwardPath) -> Self {
+        let v4 = route::defaults(&net_file(host, "route"));
+        let v6 = route::defaults_v6(&net_file(host, "ipv6_route"));
         Self {
             routes: v4.into_iter().chain(v6).map(|r| r.device).collect(),
             zones: openwrt.zones(),
-            masqueraded: nftables.map(|n| n.masquerade_devices.clone()).unwrap_or_default(),
+            masqueraded: masqueraded(path),
         }
     }
 
@@ -185,8 +191,8 @@ impl Roles {
         if has(&self.routes) {
             return role(Side::Wan, "default route".into());
         }
-        if has(&self.masqueraded) {
-            return role(Side::Wan, "nftables masquerades what leaves by it".into());
+        if let Some((_, by)) = self.masqueraded.iter().find(|(name, _)| *name == device.name) {
+            return role(Side::Wan, format!("{by} masquerades what leaves by it"));
         }
         // Tunnels and the machine's own little networks are neither.
         let inner = matches!(device.kind.as_deref(), Some("wireguard" | "tun" | "veth" | "dummy"));

@@ -19,6 +19,7 @@ pub mod clock;
 pub mod command;
 mod errno;
 mod error;
+mod evidence;
 mod fake;
 pub mod faulty;
 mod live;

@@ -11,8 +11,8 @@ use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{HostError, HostRead, HostResult};
-use crate::sys::{ethtool, links, napi, nft_list, nic, rtnl};
+use super::{HostError, HostRead, HostResult, evidence};
+use crate::sys::{ethtool, ethtool_ioctl, links, napi, nft_list, nic, rtnl};
 
 /// A question to the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,6 +33,19 @@ pub enum Query {
     Napis,
     /// The nf_tables rule set, counted: [`crate::model::path::Nftables`].
     Nftables,
+    /// A driver's own counters of loss that are not zero: [`crate::model::nic::Numbers`]; ENODEV
+    /// for an unknown device.
+    Counters(String),
+    /// The rules of the old iptables, counted: a list of [`crate::model::path::IptablesTable`], of
+    /// tables that are loaded; EPERM.
+    Iptables,
+    /// Connections that a flowtable forwards: [`crate::model::path::BoundFlows`].
+    BoundFlows,
+    /// Flows bound in packet engines whose files lie in debugfs: a map of numbers by path.
+    PpeFlows,
+    /// Interrupt lines whose affinity the kernel gives nobody the right to write: a list of
+    /// numbers. Told by kernels from 6.12 on; older ones let the write fail.
+    FixedIrqs,
 }
 
 impl Query {
@@ -47,6 +60,11 @@ impl Query {
             Self::Links => "links".into(),
             Self::Napis => "napis".into(),
             Self::Nftables => "nftables".into(),
+            Self::Counters(device) => format!("counters/{device}"),
+            Self::Iptables => "iptables".into(),
+            Self::BoundFlows => "bound_flows".into(),
+            Self::PpeFlows => "ppe_flows".into(),
+            Self::FixedIrqs => "fixed_irqs".into(),
         }
     }
 
@@ -80,6 +98,11 @@ pub(super) fn live(query: &Query) -> HostResult<Vec<u8>> {
         Query::Links => json(links::facts()),
         Query::Napis => json(napi::napis()),
         Query::Nftables => json(nft_list::count()),
+        Query::Counters(device) => json(ethtool_ioctl::counters(device)),
+        Query::Iptables => json(evidence::iptables()),
+        Query::BoundFlows => json(evidence::bound_flows()),
+        Query::PpeFlows => json(evidence::ppe_flows()),
+        Query::FixedIrqs => json(evidence::fixed_irqs()),
     }
     .map_err(|e| HostError::from_io("query", Path::new(&query.name()), &e))
 }

@@ -21,6 +21,15 @@ pub struct ForwardPath {
     pub iptables: Vec<String>,
     /// The same for IPv6.
     pub ip6tables: Vec<String>,
+    /// The rules of those tables, where they could be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub iptables_rules: Vec<IptablesTable>,
+    /// Flows that a flowtable has taken over; asked only where something offloads flows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound: Option<BoundFlows>,
+    /// Traces of packet engines beside the CPUs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub engines: Vec<Engine>,
     /// Connections tracked now.
     pub conntrack_count: Option<u64>,
     /// Most connections that can be tracked.
@@ -77,6 +86,56 @@ pub struct Flowtable {
     pub devices: Vec<String>,
     /// Whether it asks for hardware offload.
     pub hardware: bool,
+}
+
+/// A table of the old iptables, counted.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IptablesTable {
+    /// Its name: `filter`, `nat`, `mangle`, `raw`, ...
+    pub table: String,
+    /// Whether it is ip6tables'.
+    pub ipv6: bool,
+    /// Rules in all chains, policies not counted.
+    pub rules: u32,
+    /// Rules in the chains PREROUTING, FORWARD and POSTROUTING, and in those that they jump to.
+    pub forward_rules: u32,
+    /// Whether some of those masquerades or rewrites the source.
+    pub nat: bool,
+    /// Devices that masquerade rules name as outgoing.
+    pub masquerade_devices: Vec<String>,
+    /// Whether some rule offloads flows (OpenWrt's target FLOWOFFLOAD, before nftables).
+    pub flow_offload: bool,
+    /// Whether it asks for hardware offload.
+    pub hardware: bool,
+}
+
+/// How many tracked connections are forwarded by a flowtable, past the rules.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BoundFlows {
+    /// Connections with the status OFFLOAD.
+    pub bound: u64,
+    /// Those of them with HW_OFFLOAD: forwarded by hardware.
+    pub hardware: u64,
+    /// Whether all connections were looked at; if not, there may be more of both.
+    pub complete: bool,
+    /// How it was learnt: `ctnetlink` or `nf_conntrack` (the file).
+    pub by: String,
+}
+
+/// A packet engine beside the CPUs that may forward flows by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Engine {
+    /// `ppe` (MediaTek's packet engine), `wed` (its way to Wi-Fi), `nss` (Qualcomm's).
+    pub name: String,
+    /// Whether it is switched on, where something tells.
+    pub enabled: Option<bool>,
+    /// Flows that it forwards now, where it tells.
+    pub bound: Option<u64>,
+    /// The file or module that was found.
+    pub evidence: String,
 }
 
 /// A program or script that sets what we set.

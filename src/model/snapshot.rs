@@ -1,5 +1,6 @@
 //! A router at one moment: CPUs, devices with their queues, and interrupts.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -118,6 +119,10 @@ pub struct Cpu {
     pub online: bool,
     /// Whether it is isolated from scheduling or ticks (`isolated`, `nohz_full`).
     pub isolated: bool,
+    /// The files that say so: `/sys/devices/system/cpu/isolated` (`isolcpus=`) and `nohz_full`, or a
+    /// cpuset's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub isolated_by: Vec<String>,
     /// How much it can do.
     pub capacity: Capacity,
     /// Highest frequency in kHz (`cpuinfo_max_freq`).
@@ -227,12 +232,18 @@ pub struct NetDev {
     pub napis: Vec<Napi>,
     /// Threads of NAPI by process id, from the names `napi/<device>-<id>`.
     pub napi_threads: Vec<u32>,
+    /// CPUs that those threads may run on, by process id.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub napi_thread_cpus: BTreeMap<u32, CpuSet>,
     /// Hard interrupts put off while polls come up empty.
     pub defer_hard_irqs: Option<u64>,
     /// Nanoseconds until GRO lets packets go.
     pub gro_flush_timeout: Option<u64>,
     /// Counters of loss since boot that are not zero: `rx_dropped`, `rx_missed_errors`, ...
     pub drops: Numbers,
+    /// The driver's own counters of loss since boot that are not zero (`ethtool -S`, chosen by
+    /// name); those of single queues are summed, with `*` for their number.
+    pub counters: Numbers,
     /// Addresses, VLAN number, XDP.
     pub link: LinkFacts,
     /// The switch that it is a port of (`phys_switch_id`).

@@ -17,5 +17,6 @@ pub mod route;
 pub mod softirqs;
 pub mod softnet;
 pub mod stat;
+pub mod task;
 pub mod uci;
 pub mod vlan;

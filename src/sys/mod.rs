@@ -3,6 +3,7 @@
 //! Functions here act on the calling thread's network namespace and return plain
 //! [`std::io::Error`]s; `host` and `lab` attach the path or device.
 
+pub mod conntrack;
 pub mod ethtool;
 pub mod ethtool_ioctl;
 pub mod fd;
@@ -22,3 +23,4 @@ pub mod rtnl;
 pub mod sched;
 pub mod socket;
 pub mod spawn;
+pub mod xtables;

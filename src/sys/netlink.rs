@@ -283,6 +283,36 @@ impl Socket {
         Err(io::Error::from_raw_os_error(rustix::io::Errno::INTR.raw_os_error()))
     }
 
+    /// Lists things, of which `each` sees the bodies, `most` at most; whether that was all. Nothing
+    /// else can be asked through the socket when it was not.
+    ///
+    /// # Errors
+    /// What the kernel answered.
+    pub(super) fn dump_some(
+        self,
+        mut message: Message,
+        most: usize,
+        mut each: impl FnMut(&[u8]),
+    ) -> io::Result<bool> {
+        message.flags |= NlmF::DUMP;
+        let mut bytes = Vec::new();
+        message.encode(self.sequence, &mut bytes);
+        retry(|| Ok(send(&self.socket, &bytes, SendFlags::empty())?))?;
+        let mut buffer = vec![0; RECEIVE];
+        let mut seen = 0;
+        loop {
+            let (_, len) = retry(|| Ok(recv(&self.socket, &mut *buffer, RecvFlags::empty())?))?;
+            let received = buffer.get(..len).unwrap_or_default();
+            let mut answers = Answers::default();
+            let end = answers.take(received, self.sequence, self.sequence).map_err(|r| r.error)?;
+            answers.bodies.iter().take(most - seen).for_each(|body| each(body));
+            seen = most.min(seen + answers.bodies.len());
+            if end || seen == most {
+                return Ok(end);
+            }
+        }
+    }
+
     /// Sends messages as one, and reads until the first refusal or the end of the answers to
     /// `last`, a message that asks for an acknowledgement.
     ///

@@ -179,6 +179,9 @@ fn cpus(context: &Context, snapshot: &Snapshot) -> Vec<String> {
     table.drop_empty();
     let mut lines = heading(context, &table);
     let present: CpuSet = snapshot.cpus.iter().map(|c| c.id).collect();
+    for cpu in snapshot.cpus.iter().filter(|c| !c.isolated_by.is_empty()) {
+        lines.push(context.out.dim(format!("{} isolated: {}", cpu.id, cpu.isolated_by.join(", "))));
+    }
     let absent = snapshot.possible.difference(&present);
     if !absent.is_empty() {
         lines.push(context.out.dim(format!("room for more: {absent}")));
@@ -302,7 +305,7 @@ fn irqs(context: &Context, snapshot: &Snapshot) -> Vec<String> {
     }
     let mut lines = heading(context, &table);
     for irq in &snapshot.irqs {
-        if let Some(why) = &irq.movable_by {
+        if let (Movable::Fixed, Some(why)) = (irq.movable, &irq.movable_by) {
             lines.push(context.out.warn(format!("irq {} stays where it is: {why}", irq.line)));
         }
     }

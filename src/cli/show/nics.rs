@@ -29,13 +29,13 @@ pub(super) fn nics(context: &Context, snapshot: &Snapshot, detail: bool) -> Vec<
         for d in &snapshot.netdevs {
             lines.push(String::new());
             lines.push(context.out.bold(&d.name));
-            lines.extend(facts(d).into_iter().map(|(what, value)| format!("  {what:11}{value}")));
+            lines.extend(facts(d).into_iter().map(|(what, value)| format!("  {what:13}{value}")));
             let features = d.features.iter().flatten();
             let on: Vec<&str> =
                 features.filter(|(_, s)| s.active).map(|(name, _)| name.as_str()).collect();
             for (at, line) in wrap(&on, 85).into_iter().enumerate() {
                 let what = if at == 0 { "on" } else { "" };
-                lines.push(format!("  {what:11}{line}"));
+                lines.push(format!("  {what:13}{line}"));
             }
         }
     }
@@ -61,9 +61,18 @@ fn facts(d: &NetDev) -> Vec<(&'static str, String)> {
     add("coalescing", numbers(&s.coalesce));
     add("pause", numbers(&s.pause));
     add("rss", s.rss.as_ref().map(rss));
+    add("ntuple", ntuple(d));
     add("napi", napi(d));
     let drops = (!d.drops.is_empty()).then(|| numbers(&Some(d.drops.clone()))).flatten();
     add("lost", drops);
+    // Many drivers count again what the kernel's statistics have already.
+    let own: Numbers = d
+        .counters
+        .iter()
+        .filter(|(n, v)| d.drops.get(*n) != Some(v))
+        .map(|(n, v)| (n.clone(), *v))
+        .collect();
+    add("driver lost", (!own.is_empty()).then(|| numbers(&Some(own))).flatten());
     add("xdp", d.link.xdp.then(|| "a program is attached".to_owned()));
     add(
         "switch",
@@ -86,10 +95,30 @@ fn rss(rss: &Rss) -> String {
     format!("{function}, {} buckets over {} queues", rss.table.len(), queues.len())
 }
 
+/// Whether flows may be steered to queues by rule, and how many are.
+fn ntuple(d: &NetDev) -> Option<String> {
+    let rules = d.settings.ntuple.as_ref()?;
+    let of = |name| rules.get(name).copied().unwrap_or(0);
+    let feature = d.features.as_ref().and_then(|f| f.get("rx-ntuple-filter"));
+    let state = match feature {
+        Some(f) if f.active => "on",
+        Some(f) if f.changeable => "off",
+        _ => "not supported",
+    };
+    Some(match (of("rules"), of("rules-max")) {
+        (0, 0) => state.to_owned(),
+        (rules, 0) => format!("{state}, {rules} rules"),
+        (rules, most) => format!("{state}, {rules} of {most} rules"),
+    })
+}
+
 fn napi(d: &NetDev) -> Option<String> {
     let mut words = Vec::new();
     match (d.threaded, d.napi_threads.len()) {
-        (Some(true), n) => words.push(format!("in {n} threads")),
+        (Some(true), n) if d.napi_thread_cpus.is_empty() => words.push(format!("in {n} threads")),
+        (Some(true), _) => words.extend(
+            d.napi_thread_cpus.iter().map(|(pid, cpus)| format!("thread {pid} on CPU {cpus}")),
+        ),
         (Some(false), _) => words.push("in softirq".into()),
         (None, _) => {}
     }

@@ -2,7 +2,7 @@
 
 use crate::cli::context::Context;
 use crate::cli::table::Table;
-use crate::model::path::{ForwardPath, Nftables};
+use crate::model::path::{BoundFlows, Engine, ForwardPath, IptablesTable, Nftables};
 use crate::model::snapshot::{NetDev, Snapshot};
 
 /// One line, and a warning for each program that sets what we set.
@@ -69,6 +69,9 @@ fn rows(snapshot: &Snapshot) -> Vec<(&'static str, String)> {
     add("nftables", path.nftables.as_ref().filter(|n| n.rules > 0).map(rules));
     add("iptables", iptables(path));
     add("flowtables", path.nftables.as_ref().and_then(flowtables));
+    add("flow offload", path.bound.as_ref().map(|b| bound(b, path.conntrack_count)));
+    let engines: Vec<String> = path.engines.iter().map(engine).collect();
+    add("engine", (!engines.is_empty()).then(|| engines.join(", ")));
     add(
         "conntrack",
         match (path.conntrack_count, path.conntrack_max) {
@@ -104,7 +107,44 @@ fn iptables(path: &ForwardPath) -> Option<String> {
         path.iptables.iter().chain(&path.ip6tables).map(String::as_str).collect();
     tables.sort_unstable();
     tables.dedup();
-    (!tables.is_empty()).then(|| format!("tables {}", tables.join(", ")))
+    if tables.is_empty() {
+        return None;
+    }
+    let read = &path.iptables_rules;
+    if read.is_empty() {
+        return Some(format!("tables {}", tables.join(", ")));
+    }
+    let sum = |of: fn(&IptablesTable) -> u32| read.iter().map(of).fold(0, u32::saturating_add);
+    let nat = if read.iter().any(|t| t.nat) { ", NAT" } else { "" };
+    let (met, all) = (sum(|t| t.forward_rules), sum(|t| t.rules));
+    let offload = match (read.iter().any(|t| t.flow_offload), read.iter().any(|t| t.hardware)) {
+        (true, true) => ", flows offloaded to hardware",
+        (true, false) => ", flows offloaded",
+        _ => "",
+    };
+    let tables = tables.join(", ");
+    Some(format!("{met} of {all} rules may meet a forwarded packet{nat}{offload} ({tables})"))
+}
+
+/// A flowtable that nothing binds to does nothing, and nothing else says so.
+fn bound(bound: &BoundFlows, tracked: Option<u64>) -> String {
+    let least = if bound.complete { "" } else { "at least " };
+    let tracked = tracked.map(|n| format!(" of {}", n.max(bound.bound))).unwrap_or_default();
+    let hardware = match bound.hardware {
+        0 => String::new(),
+        n => format!(", {n} in hardware"),
+    };
+    format!("{least}{}{tracked} flows bound{hardware}", bound.bound)
+}
+
+fn engine(engine: &Engine) -> String {
+    let state = match (engine.bound, engine.enabled) {
+        (Some(n), _) => format!("{n} flows bound, "),
+        (None, Some(true)) => "on, ".into(),
+        (None, Some(false)) => "off, ".into(),
+        (None, None) => String::new(),
+    };
+    format!("{} ({state}{})", engine.name, engine.evidence)
 }
 
 fn flowtables(nftables: &Nftables) -> Option<String> {
