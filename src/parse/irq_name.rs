@@ -65,12 +65,18 @@ fn of_name(action: &str, name: &str) -> Option<(u32, IrqRole)> {
     suffix(rest)
 }
 
-/// Words in names of lines that carry no packets.
+/// Words in names of lines that carry no packets: admin queues, mailboxes, events, link state,
+/// errors, clocks (i40e and ice `:misc`, iavf `:mbx`, enic `-err` and `-notify`, nfp `-lsc`, sfc
+/// `-ptp`, stmmac `:mac`, `:wol`, `:lpi` and `:safety-ce`, ena `-mgmnt`, mana `hwc`).
+const CONTROL: &[&str] = &[
+    "async", "fdir", "hwc", "-config", "-misc", ":misc", ":mbx", "mailbox", "-event", "-link",
+    "-mgmnt", "-sp-", "aenq", "adminq", "-err", "-notify", "-lsc", "-ptp", ":mac", ":wol", ":lpi",
+    ":safety", ":sfty",
+];
+
 fn is_control(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
-    ["async", "fdir", "hwc", "-config", "-misc", "-event", "-link", "-mgmnt", "-sp-", "aenq"]
-        .iter()
-        .any(|word| text.contains(word))
+    CONTROL.iter().any(|word| text.contains(word))
 }
 
 /// Reads `-TxRx-0`, `-Tx-Rx-3`, `-rx-0`, `-tx0`, `-input.0`, `-output.1`, `-fp-2`, `-rxtx-1`,
@@ -87,6 +93,10 @@ fn suffix(text: &str) -> Option<(u32, IrqRole)> {
     let has = |w: &str| words.contains(w);
     if has("txrx") || has("rxtx") || has("fp") || has("comp") {
         return Some((queue?, IrqRole::Combined));
+    }
+    // virtio with fewer vectors than queues; alx; be2net and others by bare queue.
+    if has("virtqueues") || words.ends_with("txr") || words == "q" {
+        return Some((queue.unwrap_or(0), IrqRole::Combined));
     }
     if words.ends_with("rx") || words.ends_with("rxq") || has("input") {
         return Some((queue.unwrap_or(0), IrqRole::Rx));
@@ -147,7 +157,37 @@ mod tests {
             ("c080000.ethernet:txq0", &["c080000.ethernet"], Some((0, Tx))),
             ("8000000.ethernet-tx0", &["8000000.ethernet"], Some((0, Tx))),
             ("i40e-0000:03:00.0:fdir-TxRx-0", &["0000:03:00.0"], Some((0, Control))),
+            // Names as the drivers' sources make them.
+            ("ice-eth0-TxRx-5", &["eth0"], Some((5, Combined))),
+            ("iavf-eth0-TxRx-1", &["eth0"], Some((1, Combined))),
+            ("hns3-0000:7d:00.0-TxRx-4", &["0000:7d:00.0"], Some((4, Combined))),
+            ("gve-ntfy-blk3@pci:0000:00:04.0", &["0000:00:04.0"], Some((3, Combined))),
+            ("mana_q2@pci:7870:00:00.0", &["7870:00:00.0"], Some((2, Combined))),
+            ("eth0-rxtx0", &["eth0"], Some((0, Combined))),
+            ("eth0-txrx-1", &["eth0"], Some((1, Combined))),
+            ("eth0-TxR-0", &["eth0"], Some((0, Combined))),
+            ("eth0-Rx3", &["eth0"], Some((3, Rx))),
+            ("eth0-q2", &["eth0"], Some((2, Combined))),
+            ("virtio0-virtqueues", &["virtio0"], Some((0, Combined))),
+            ("eth0_g0_tx", &["eth0"], Some((0, Tx))),
+            // The same drivers' lines without packets.
+            ("i40e-0000:03:00.0:misc", &["0000:03:00.0"], Some((0, Control))),
+            ("ice-0000:3b:00.0:misc", &["0000:3b:00.0"], Some((0, Control))),
+            ("iavf-0000:3b:02.0:mbx", &["0000:3b:02.0"], Some((0, Control))),
+            ("gve-mgmnt@pci:0000:00:04.0", &["0000:00:04.0"], Some((0, Control))),
+            ("mana_hwc@pci:7870:00:00.0", &["7870:00:00.0"], Some((0, Control))),
+            ("ena-mgmnt@pci:0000:00:05.0", &["0000:00:05.0"], Some((0, Control))),
+            ("mlx4-async@pci:0000:03:00.0", &["0000:03:00.0"], Some((0, Control))),
+            ("eth0-sp-0", &["eth0"], Some((0, Control))),
+            ("eth0-event-4", &["eth0"], Some((0, Control))),
+            ("eth0-err", &["eth0"], Some((0, Control))),
+            ("eth0-notify", &["eth0"], Some((0, Control))),
+            ("eth0-lsc", &["eth0"], Some((0, Control))),
+            ("eth0:mac", &["eth0"], Some((0, Control))),
+            ("eth0:safety-ue", &["eth0"], Some((0, Control))),
             // Not of this device.
+            ("eth10-TxRx-0", &["eth1"], None),
+            ("mana_q2@pci:7870:00:00.1", &["7870:00:00.0"], None),
             ("eth10", &["eth1"], None),
             ("eth10-rx-0", &["eth1"], None),
             ("virtio10-input.0", &["virtio1"], None),
