@@ -178,9 +178,10 @@ impl Capture {
         }
         tar::append(out, ERRORS.as_bytes(), &Kind::File(errors))?;
         for (name, answer) in &record.answers {
+            let clean = redacted_answer(redactor, name, answer);
             let name = redactor.text(name.as_bytes());
             let path = [b"linerate/", name.as_slice(), b".json"].concat();
-            tar::append(out, &path, &Kind::File(redactor.text(answer)))?;
+            tar::append(out, &path, &Kind::File(clean))?;
         }
         let mut lists = BTreeMap::new();
         for (path, names) in &record.lists {
@@ -259,6 +260,24 @@ fn interrupts(host: &dyn HostRead) {
     }
 }
 
+/// Versions of drivers and firmware may look like addresses (vmxnet3: `1.7.0.0-k-NAPI`), and are
+/// nobody's.
+fn redacted_answer(redactor: &mut Redactor, name: &str, answer: &[u8]) -> Vec<u8> {
+    let clean = redactor.text(answer);
+    if !name.starts_with("nic/") {
+        return clean;
+    }
+    let values = serde_json::from_slice::<serde_json::Value>(answer)
+        .and_then(|was| Ok((was, serde_json::from_slice::<serde_json::Value>(&clean)?)));
+    let Ok((was, mut is)) = values else { return clean };
+    for field in ["driver_version", "firmware"] {
+        if let (Some(was), Some(is)) = (was.get(field), is.get_mut(field)) {
+            *is = was.clone();
+        }
+    }
+    serde_json::to_vec(&is).unwrap_or(clean)
+}
+
 fn redacted(redactor: &mut Redactor, path: &Path) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(&redactor.text(path.as_os_str().as_bytes())))
 }
@@ -292,8 +311,19 @@ fn relative(path: &Path, target: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use super::relative;
+    use super::{Redactor, redacted_answer, relative};
     use std::path::Path;
+
+    #[test]
+    fn a_drivers_version_is_no_address() {
+        let mut redactor = Redactor::new("attic");
+        let answer = br#"{"driver_version":"1.7.0.0-k-NAPI","firmware":"8.3.1.2","x":"84.1.2.3"}"#;
+        let clean = redacted_answer(&mut redactor, "nic/eth0", answer);
+        let clean = String::from_utf8(clean).unwrap();
+        assert!(clean.contains("1.7.0.0-k-NAPI") && clean.contains("8.3.1.2"), "{clean}");
+        assert!(!clean.contains("84.1.2.3"), "{clean}");
+        assert_eq!(redacted_answer(&mut redactor, "nic/eth0", b"not JSON"), b"not JSON");
+    }
 
     #[test]
     fn links_are_relative_to_their_directory() {
