@@ -1,0 +1,223 @@
+//! `show --json` is what docs/show.schema.json says: of every machine among the fixtures, of this
+//! machine, and with every field described. (The schema lets later versions add fields; this test
+//! does not let this version have one that is not described.)
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(clippy::disallowed_methods, reason = "tests set their own scene")]
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Map, Value, json};
+
+const SCHEMA: &str = include_str!("../docs/show.schema.json");
+
+/// Validates the part of JSON Schema that ours uses; anything else in it is an error.
+struct Schema {
+    root: Value,
+}
+
+impl Schema {
+    fn new() -> Self {
+        Self { root: serde_json::from_str(SCHEMA).unwrap() }
+    }
+
+    fn check(&self, value: &Value) -> Vec<String> {
+        let mut wrong = Vec::new();
+        self.at(&self.root, value, "", &mut wrong);
+        wrong
+    }
+
+    fn at(&self, schema: &Value, value: &Value, place: &str, wrong: &mut Vec<String>) {
+        let rules = schema.as_object().unwrap();
+        for (rule, argument) in rules {
+            let mut say = |what: String| wrong.push(format!("{place}: {what}: {value}"));
+            match rule.as_str() {
+                "$schema" | "title" | "description" | "$defs" | "required" => {}
+                "$ref" => {
+                    let name = argument.as_str().unwrap().strip_prefix("#/$defs/").unwrap();
+                    self.at(&self.root["$defs"][name], value, place, wrong);
+                    return;
+                }
+                "anyOf" => {
+                    let fits = |one: &Value| {
+                        let mut found = Vec::new();
+                        self.at(one, value, place, &mut found);
+                        found
+                    };
+                    let found: Vec<Vec<String>> =
+                        argument.as_array().unwrap().iter().map(fits).collect();
+                    if !found.iter().any(Vec::is_empty) {
+                        wrong.extend(found.into_iter().next().unwrap());
+                    }
+                    return;
+                }
+                "const" => {
+                    if value != argument {
+                        say(format!("is not {argument}"));
+                    }
+                }
+                "enum" => {
+                    if !argument.as_array().unwrap().contains(value) {
+                        say(format!("is none of {argument}"));
+                    }
+                }
+                "type" => {
+                    let allowed = match argument {
+                        Value::Array(list) => list.clone(),
+                        one => vec![one.clone()],
+                    };
+                    if !allowed.iter().any(|t| is(t.as_str().unwrap(), value)) {
+                        say(format!("is no {argument}"));
+                    }
+                }
+                "minimum" => {
+                    if value.as_i64().is_some_and(|n| n < argument.as_i64().unwrap()) {
+                        say(format!("is below {argument}"));
+                    }
+                }
+                // Of CPU lists alone; that they can be read is what the pattern is for.
+                "pattern" => {
+                    let list = value.as_str().unwrap_or("x");
+                    if list.parse::<linerate::model::cpuset::CpuSet>().is_err() {
+                        say("is no list of CPUs".into());
+                    }
+                }
+                "minItems" | "maxItems" => {
+                    if value.as_array().map(Vec::len) != argument.as_u64().map(|n| n as usize) {
+                        say(format!("has not {argument} items"));
+                    }
+                }
+                "items" => {
+                    for (at, item) in value.as_array().into_iter().flatten().enumerate() {
+                        self.at(argument, item, &format!("{place}[{at}]"), wrong);
+                    }
+                }
+                "additionalProperties" => {
+                    for (name, inner) in value.as_object().into_iter().flatten() {
+                        self.at(argument, inner, &format!("{place}.{name}"), wrong);
+                    }
+                }
+                "properties" => self.fields(argument, rules, value, place, wrong),
+                other => panic!("the schema has {other}, which this test can't check"),
+            }
+        }
+    }
+
+    fn fields(
+        &self,
+        described: &Value,
+        rules: &Map<String, Value>,
+        value: &Value,
+        place: &str,
+        wrong: &mut Vec<String>,
+    ) {
+        let Some(fields) = value.as_object() else { return };
+        for (name, inner) in fields {
+            match described.get(name) {
+                Some(schema) => self.at(schema, inner, &format!("{place}.{name}"), wrong),
+                None => wrong.push(format!("{place}.{name}: is not described")),
+            }
+        }
+        for name in rules["required"].as_array().unwrap() {
+            if !fields.contains_key(name.as_str().unwrap()) {
+                wrong.push(format!("{place}: {name} is missing"));
+            }
+        }
+    }
+}
+
+fn is(kind: &str, value: &Value) -> bool {
+    match kind {
+        "string" => value.is_string(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "boolean" => value.is_boolean(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        "null" => value.is_null(),
+        other => panic!("{other}"),
+    }
+}
+
+fn shown(host: Option<&Path>) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    command.args(["show", "--json"]);
+    if let Some(host) = host {
+        command.arg("--host").arg(host);
+    }
+    let out = command.output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&out.stdout).unwrap()
+}
+
+#[track_caller]
+fn assert_fits(of: &str, value: &Value) {
+    let wrong = Schema::new().check(value);
+    assert!(wrong.is_empty(), "{of}: {}", wrong.join("\n"));
+}
+
+#[test]
+fn what_is_shown_of_any_machine_fits_the_schema() {
+    assert_fits("this machine", &shown(None));
+    let hosts = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/hosts");
+    for entry in std::fs::read_dir(hosts).unwrap() {
+        let path = entry.unwrap().path();
+        assert_fits(&path.display().to_string(), &shown(Some(&path)));
+    }
+}
+
+/// A snapshot in which every field holds something: what no fixture has must be described too.
+#[test]
+fn every_field_that_there_can_be_is_described() {
+    use linerate::model::path::{BoundFlows, Engine, IptablesTable, Nftables, Service};
+    use linerate::model::snapshot::{BoardFacts, Cpu, Gap, Irq, NetDev, Snapshot};
+    let mut full = Snapshot::default();
+    full.machine.compatible = vec!["a,b".into()];
+    full.machine.board_facts = Some(BoardFacts::default());
+    full.cpus = vec![Cpu { isolated_by: vec!["x".into()], ..Cpu::default() }];
+    let mut device = NetDev::default();
+    device.napis = vec![Default::default()];
+    device.napi_thread_cpus.insert(71, "2-3".parse().unwrap());
+    device.settings.rss = Some(Default::default());
+    device.settings.ntuple = Some(Default::default());
+    full.netdevs = vec![device];
+    full.irqs = vec![Irq::default()];
+    full.path.nftables =
+        Some(Nftables { flowtables: vec![Default::default()], ..Default::default() });
+    full.path.iptables_rules = vec![IptablesTable::default()];
+    full.path.bound = Some(BoundFlows { by: "ctnetlink".into(), ..BoundFlows::default() });
+    full.path.engines = vec![Engine::default()];
+    full.gaps = vec![Gap { what: "x".into(), why: "y".into() }];
+    full.services = vec![Service { name: "x".into(), effect: "y".into(), evidence: "z".into() }];
+    let mut value = serde_json::to_value(&full).unwrap();
+    value["format"] = json!("linerate-show");
+    value["version"] = json!(1);
+    assert_fits("a full snapshot", &value);
+    // And the other way: the schema describes nothing that there is not.
+    let schema = Schema::new();
+    for (name, of) in [
+        ("machine", &value["machine"]),
+        ("cpu", &value["cpus"][0]),
+        ("netdev", &value["netdevs"][0]),
+        ("settings", &value["netdevs"][0]["settings"]),
+        ("irq", &value["irqs"][0]),
+        ("path", &value["path"]),
+        ("kernel", &value["kernel"]),
+    ] {
+        for field in schema.root["$defs"][name]["properties"].as_object().unwrap().keys() {
+            assert!(of.get(field).is_some(), "{name} has no {field}");
+        }
+    }
+}
+
+#[test]
+fn a_value_that_does_not_fit_is_found() {
+    let mut value = shown(None);
+    value["cpus"][0]["online"] = json!("yes");
+    value["possible"] = json!("0-");
+    value["path"].as_object_mut().unwrap().remove("ipv4");
+    value["kernel"]["new"] = json!(1);
+    value["cpus"][0]["capacity"]["source"] = json!("guess");
+    let wrong = Schema::new().check(&value);
+    assert_eq!(wrong.len(), 5, "{wrong:#?}");
+}
