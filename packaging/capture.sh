@@ -95,6 +95,19 @@ grab $(within '/proc/irq/[0-9]*/smp_affinity' '/proc/irq/[0-9]*/smp_affinity_lis
     '/proc/irq/[0-9]*/effective_affinity' '/proc/irq/[0-9]*/effective_affinity_list' \
     '/proc/irq/[0-9]*/affinity_hint')
 
+# Lines whose affinity the kernel gives nobody the right to write (6.12 and later).
+if [ -z "$root" ] && ls -l /proc/irq/[0-9]*/smp_affinity >"$work/modes" 2>/dev/null; then
+    awk '/^-r--r--r--/ { n = split($NF, p, "/"); list = list sep p[n - 1]; sep = "," } END { print "[" list "]" }' \
+        "$work/modes" >"$tree/linerate/fixed_irqs.json"
+fi
+grab $(within '/etc/linerate/boards.d/*.toml' '/sys/module/mt7915e/parameters/wed_enable' \
+    '/sys/module/mt7996e/parameters/wed_enable')
+grab /proc/net/ip_tables_names /proc/net/ip6_tables_names /sys/fs/cgroup/cgroup.controllers \
+    /sys/fs/cgroup/cpuset.cpus.isolated
+grab $(within '/sys/fs/cgroup/*/cpuset.cpus.partition' '/sys/fs/cgroup/*/cpuset.cpus.effective' \
+    '/sys/fs/cgroup/cpuset/cpuset.sched_load_balance' '/sys/fs/cgroup/cpuset/*/cpuset.sched_load_balance' \
+    '/sys/fs/cgroup/cpuset/*/cpuset.cpus')
+
 cpu=/sys/devices/system/cpu
 grab $(within "$cpu/online" "$cpu/present" "$cpu/possible" "$cpu/offline" "$cpu/isolated" \
     "$cpu/nohz_full" "$cpu/cpu[0-9]*/online" "$cpu/cpu[0-9]*/cpu_capacity" \

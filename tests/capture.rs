@@ -288,7 +288,10 @@ fn the_script_makes_a_capture_of_this_machine_without_netlink() {
         return;
     };
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let seen = snapshot(&Archive::open(&file).unwrap());
+    let archive = Archive::open(&file).unwrap();
+    let fixed = |host: &dyn HostRead| query_as::<Vec<u32>>(host, &Query::FixedIrqs).unwrap();
+    assert_eq!(fixed(&archive), fixed(&Live::here()), "lines that nobody may move");
+    let seen = snapshot(&archive);
     let live = snapshot(&Live::here());
     assert_eq!(seen.cpus, live.cpus);
     let lines = |s: &Snapshot| -> Vec<_> {
