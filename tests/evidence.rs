@@ -306,3 +306,68 @@ fn flow_rules_and_moderation_are_shown() {
         "{told}"
     );
 }
+
+/// The card's directory on its bus.
+const CARD: &str = "sys/devices/pci0000:00/0000:00:03.0";
+
+#[test]
+fn a_renamed_device_keeps_the_lines_that_carry_its_old_name() {
+    let machine = Machine::new()
+        .put(
+            "proc/interrupts",
+            "           CPU0       CPU1       CPU2       CPU3\n \
+             30:          1          0          0          0 PCI-MSIX-0000:00:03.0   0-edge      i40e-0000:00:03.0:misc\n \
+             31:          0          5          0          0 PCI-MSIX-0000:00:03.0   1-edge      i40e-eth7-TxRx-0\n \
+             32:          0          5          0          0 PCI-MSIX-0000:00:03.0   2-edge      i40e-eth7-TxRx-1",
+        )
+        .put(&format!("{CARD}/numa_node"), "-1")
+        .put(&format!("{CARD}/msi_irqs/30"), "msix")
+        .put(&format!("{CARD}/msi_irqs/31"), "msix")
+        .put(&format!("{CARD}/msi_irqs/32"), "msix");
+    let seen = machine.look();
+    let found: Vec<String> = seen.irqs.iter().map(|i| i.id.to_string()).collect();
+    assert_eq!(found, ["eth0 queue 0 control", "eth0 queue 0 rx+tx", "eth0 queue 1 rx+tx"]);
+    assert_eq!(seen.netdevs[0].numa_node, None, "-1 is no node");
+}
+
+#[test]
+fn counts_belong_to_the_online_cpus_that_the_table_names() {
+    let machine = Machine::new().put("sys/devices/system/cpu/online", "0,3").put(
+        "proc/interrupts",
+        "           CPU0       CPU3\n \
+             30:          7          9 PCI-MSIX-0000:00:03.0   0-edge      eth0-rx-0",
+    );
+    let counts: Vec<_> = irq(&machine.look(), 30).counts.iter().map(|(c, n)| (c.0, *n)).collect();
+    assert_eq!(counts, [(0, 7), (3, 9)]);
+    assert_eq!(machine.look().usable_cpus().to_string(), "0,3");
+}
+
+#[test]
+fn a_macvlan_over_a_vlan_stands_on_the_card() {
+    let virtual_device = |machine: Machine, name: &str, index: &str, below: &str| {
+        let dir = format!("sys/devices/virtual/net/{name}");
+        let machine =
+            machine.put(&format!("{dir}/ifindex"), index).put(&format!("{dir}/iflink"), below);
+        let target = format!("../../devices/virtual/net/{name}");
+        std::os::unix::fs::symlink(target, machine.0.join("sys/class/net").join(name)).unwrap();
+        machine
+    };
+    let machine = virtual_device(Machine::new(), "eth0.7", "3", "2");
+    // A macvlan without its lower link, as kernels before 3.14 have none; a veth's iflink is its
+    // other end, and nothing to stand on.
+    let machine = virtual_device(machine, "mac0", "4", "3");
+    let machine = virtual_device(machine, "veth0", "5", "2")
+        .put(
+            "linerate/link_kinds.json",
+            r#"{"eth0.7": "vlan", "mac0": "macvlan", "veth0": "veth"}"#,
+        )
+        .put(
+            "linerate/links.json",
+            r#"{"mac0": {"ipv4": 1}, "veth0": {"ipv4": 1}, "eth0.7": {"vlan": 7}}"#,
+        );
+    let seen = machine.look();
+    let of = |name: &str| seen.stack.iter().find(|l| l.device == name).unwrap();
+    assert_eq!(of("mac0").ground(), ["eth0"]);
+    assert_eq!(of("mac0").below[0].kind, "vlan 7");
+    assert_eq!(of("veth0").below, []);
+}
