@@ -25,6 +25,8 @@ const GSSET_INFO: u32 = 0x37;
 pub(super) const GRXFHINDIR: u32 = 0x38;
 const GFEATURES: u32 = 0x3a;
 pub(super) const GCHANNELS: u32 = 0x3c;
+/// Kernel 3.16 and later: the RSS table with its key.
+pub(super) const GRSSH: u32 = 0x46;
 /// String sets (enum ethtool_stringset).
 const SS_STATS: u32 = 1;
 const SS_FEATURES: u32 = 4;
@@ -33,6 +35,8 @@ const STRING: usize = 8;
 /// Words of the largest structure of fixed size: 196 bytes of ethtool_drvinfo, 192 of
 /// ethtool_rxnfc.
 pub(super) const FIXED: usize = 49;
+/// Words of `struct ethtool_rxfh` before the table.
+pub(super) const RSS_HEAD: usize = 6;
 /// More names than this are not asked for; cards with hundreds of queues have some thousands.
 const MOST_STRINGS: usize = 16_384;
 /// Names that there is room for. The kernel writes all that a driver has *now*, whatever was asked
@@ -56,6 +60,13 @@ fn written(command: u32, words: &[u32]) -> Option<usize> {
         GDRVINFO | GCOALESCE | GRINGPARAM | GPAUSEPARAM | GCHANNELS | GRXCLSRLCNT => Some(FIXED),
         // As many entries as the second word says; with another number the kernel answers EINVAL.
         GRXFHINDIR => Some(FIXED.max(second.checked_add(2)?)),
+        // A head of six words, entries and bytes of key as many as it asks for (struct
+        // ethtool_rxfh; net/ethtool/ioctl.c, ethtool_get_rxfh).
+        GRSSH => {
+            let key = words.get(3).map_or(0, |n| *n as usize).div_ceil(4);
+            let entries = words.get(2).map_or(0, |n| *n as usize);
+            Some(entries.checked_add(key)?.checked_add(RSS_HEAD)?)
+        }
         // A number for each bit of a mask of 64.
         GSSET_INFO => Some(4 + 64),
         GSTRINGS => Some(3 + ROOM * STRING),

@@ -8,7 +8,8 @@ use rustix::io::Errno;
 
 use super::ethtool::{FAMILY, header};
 use super::ethtool_ioctl::{
-    FIXED, GCHANNELS, GCOALESCE, GDRVINFO, GPAUSEPARAM, GRINGPARAM, GRXFHINDIR, ask, ntuple,
+    FIXED, GCHANNELS, GCOALESCE, GDRVINFO, GPAUSEPARAM, GRINGPARAM, GRSSH, GRXFHINDIR, RSS_HEAD,
+    ask, ntuple,
 };
 use super::genl;
 use super::netlink::{Attrs, NlFamily, Socket, attribute, attributes, text, u32_at};
@@ -55,7 +56,7 @@ pub fn settings(device: &str) -> io::Result<NicSettings> {
         other => other?,
     };
     if settings.rss.is_none() {
-        settings.rss = table(device).ok().flatten();
+        settings.rss = table_and_key(device).or_else(|_| table(device)).ok().flatten();
     }
     settings.ntuple = ntuple(device);
     let mut info = [0; FIXED];
@@ -156,6 +157,31 @@ fn by_ioctl(device: &str) -> io::Result<NicSettings> {
     })
 }
 
+/// The RSS table and its key, also asked for twice; kernels before 3.16 have no such command.
+fn table_and_key(device: &str) -> io::Result<Option<Rss>> {
+    let mut head = [0; RSS_HEAD];
+    ask(device, GRSSH, &mut head)?;
+    let size = |at: usize| head.get(at).and_then(|n| usize::try_from(*n).ok()).unwrap_or(0);
+    let (entries, key) = (size(2), size(3));
+    if entries == 0 || entries > LARGEST_TABLE || key > LARGEST_TABLE {
+        return Ok(None);
+    }
+    let mut words = vec![0; RSS_HEAD + entries + key.div_ceil(4)];
+    words.iter_mut().zip(head).skip(2).take(2).for_each(|(to, from)| *to = from);
+    ask(device, GRSSH, &mut words)?;
+    Ok(Some(read_table_and_key(&words, entries, key)))
+}
+
+fn read_table_and_key(words: &[u32], entries: usize, key: usize) -> Rss {
+    let (table, rest) =
+        words.get(RSS_HEAD..).and_then(|w| w.split_at_checked(entries)).unwrap_or_default();
+    let bytes = rest.iter().flat_map(|word| word.to_ne_bytes()).take(key);
+    // The function is the first byte of its word.
+    let function = words.get(4).map_or(0, |word| u32::from(word.to_ne_bytes()[0]));
+    let key = bytes.map(|byte| format!("{byte:02x}")).collect();
+    Rss { table: table.to_vec(), key, function }
+}
+
 /// The RSS table: asked for once with room for none, which answers how long it is.
 fn table(device: &str) -> io::Result<Option<Rss>> {
     let mut words = vec![0; FIXED];
@@ -209,6 +235,25 @@ mod tests {
         let rss = read_rss(body.as_slice()).unwrap();
         assert_eq!(rss, Rss { table: vec![0, 1, 0, 1], key: "6d05".into(), function: 1 });
         assert_eq!(read_rss(&[]), None);
+    }
+
+    #[test]
+    fn the_ioctl_tells_table_key_and_function() {
+        // struct ethtool_rxfh: command, context, 4 entries, 6 bytes of key, Toeplitz.
+        let bytes: Vec<u8> = [GRSSH, 0, 4, 6, 0, 0, 0, 1, 0, 1]
+            .iter()
+            .flat_map(|word| word.to_ne_bytes())
+            .chain([0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0, 0])
+            .collect();
+        let mut words: Vec<u32> =
+            bytes.chunks_exact(4).map(|w| u32::from_ne_bytes(w.try_into().unwrap())).collect();
+        words[4] = u32::from_ne_bytes([1, 0, 0, 0]);
+        let rss = read_table_and_key(&words, 4, 6);
+        let key = "6d5a56da255b".to_owned();
+        assert_eq!(rss, Rss { table: vec![0, 1, 0, 1], key, function: 1 });
+        assert_eq!(read_table_and_key(&[], 4, 6), Rss::default());
+        // Without RSS it is refused, and never an empty table.
+        assert!(table_and_key("lo").is_err());
     }
 
     #[test]
