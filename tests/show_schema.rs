@@ -175,8 +175,7 @@ fn every_field_that_there_can_be_is_described() {
     full.machine.compatible = vec!["a,b".into()];
     full.machine.board_facts = Some(BoardFacts::default());
     full.cpus = vec![Cpu { isolated_by: vec!["x".into()], ..Cpu::default() }];
-    let mut device = NetDev::default();
-    device.napis = vec![Default::default()];
+    let mut device = NetDev { napis: vec![Default::default()], ..NetDev::default() };
     device.napi_thread_cpus.insert(71, "2-3".parse().unwrap());
     device.settings.rss = Some(Default::default());
     device.settings.ntuple = Some(Default::default());

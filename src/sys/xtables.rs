@@ -198,7 +198,10 @@ fn entry(layout: Layout, blob: &[u8], at: usize) -> Option<(Entry, usize)> {
     let entry = Entry {
         outgoing: Some(outgoing).filter(|name| !name.is_empty() && !inverted),
         // A jump to the very next rule is what a rule without a target is stored as.
-        verdict: name.is_empty().then(|| word.cast_signed()).filter(|to| *to >= 0),
+        verdict: name
+            .is_empty()
+            .then(|| i32::from_ne_bytes(word.to_ne_bytes()))
+            .filter(|to| *to >= 0),
         target: name,
         word,
     };
