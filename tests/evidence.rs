@@ -234,7 +234,7 @@ fn packet_engines_leave_traces() {
 fn rules_of_the_old_iptables_count_and_tell_the_way_out() {
     let rules = r#"[
         {"table": "filter", "rules": 40, "forward_rules": 12, "flow_offload": true},
-        {"table": "nat", "rules": 3, "forward_rules": 2, "nat": true, "masquerade_devices": ["eth0"]}]"#;
+        {"table": "nat", "rules": 3, "forward_rules": 2, "nat": true, "masquerade_devices": ["eth+"]}]"#;
     let machine = Machine::new()
         .put("proc/net/ip_tables_names", "nat\nfilter")
         .put("linerate/iptables.json", rules)

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use rustix::io::Errno;
+
 use super::processes::{self, Process};
 use super::{Gaps, number, queue_numbers, text};
 use crate::host::{HostRead, Query, query_as};
@@ -91,8 +93,11 @@ fn device(
     };
     let counters = match &bus {
         Bus::Virtual => Numbers::new(),
-        // A capture without them says so of the settings already.
-        _ => query_as(host, &Query::Counters(name.to_owned())).unwrap_or_default(),
+        _ => match query_as(host, &Query::Counters(name.to_owned())) {
+            // A capture without them says so of the settings already.
+            Err(e) if e.errno == Errno::NODATA => Numbers::new(),
+            asked => gaps.keep(&format!("counters of {name}"), asked).unwrap_or_default(),
+        },
     };
     let napi_threads = processes::napi_threads(processes, name);
     let mut link = kernel.links.get(name).cloned().unwrap_or_default();

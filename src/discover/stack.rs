@@ -151,12 +151,19 @@ fn kind(device: &NetDev) -> String {
     }
 }
 
-/// Devices that rules masquerade towards, and whose rules. `ppp+` stands for all that begin so.
+/// Devices that rules masquerade towards, and whose rules.
 fn masqueraded(path: &ForwardPath) -> Vec<(String, &'static str)> {
     let nftables = path.nftables.iter().flat_map(|n| &n.masquerade_devices);
     let iptables = path.iptables_rules.iter().flat_map(|t| &t.masquerade_devices);
     let named = |by| move |name: &String| (name.clone(), by);
     nftables.map(named("nftables")).chain(iptables.map(named("iptables"))).collect()
+}
+
+/// Whether a rule's device is this one: `ppp+` of iptables and `ppp*` of nftables are all that begin
+/// so.
+fn names(rule: &str, device: &str) -> bool {
+    let begin = rule.strip_suffix(['+', '*']);
+    begin.map_or(rule == device, |begin| device.starts_with(begin))
 }
 
 /// What tells the sides apart.
@@ -191,7 +198,7 @@ impl Roles {
         if has(&self.routes) {
             return role(Side::Wan, "default route".into());
         }
-        if let Some((_, by)) = self.masqueraded.iter().find(|(name, _)| *name == device.name) {
+        if let Some((_, by)) = self.masqueraded.iter().find(|(name, _)| names(name, &device.name)) {
             return role(Side::Wan, format!("{by} masquerades what leaves by it"));
         }
         // Tunnels and the machine's own little networks are neither.

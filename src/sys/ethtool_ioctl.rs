@@ -152,7 +152,7 @@ fn strings(device: &str, set: u32, count: usize) -> io::Result<Vec<String>> {
 }
 
 /// The driver's own counters of loss that are not zero; those of single queues summed
-/// ([`nic_counters::losses`]). Empty where the driver counts nothing.
+/// (see `nic_counters`). Empty where the driver counts nothing.
 ///
 /// # Errors
 /// ENODEV for an unknown device.
