@@ -158,13 +158,15 @@ fn strings(device: &str, set: u32, count: usize) -> io::Result<Vec<String>> {
 /// ENODEV for an unknown device.
 pub fn counters(device: &str) -> io::Result<Numbers> {
     let none = |e: &io::Error| e.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error());
-    let asked = match count(device, SS_STATS) {
-        Err(e) if none(&e) => return Ok(Numbers::new()),
-        other => other?,
-    };
-    if asked == 0 {
-        return Ok(Numbers::new());
+    match count(device, SS_STATS) {
+        Ok(0) => Ok(Numbers::new()),
+        Err(e) if none(&e) => Ok(Numbers::new()),
+        asked => Ok(nic_counters::losses(statistics(device, asked?)?.into_iter())),
     }
+}
+
+/// All that a driver counts, in its order.
+fn statistics(device: &str, asked: usize) -> io::Result<Vec<(String, u64)>> {
     let names = strings(device, SS_STATS, asked)?;
     let mut words = vec![0; 2 + ROOM * 2];
     if let Some(room) = words.get_mut(1) {
@@ -184,7 +186,7 @@ pub fn counters(device: &str) -> io::Result<Numbers> {
         }
         _ => 0,
     });
-    Ok(nic_counters::losses(names.into_iter().zip(values)))
+    Ok(names.into_iter().zip(values).collect())
 }
 
 /// Rules that steer flows to queues (n-tuple filters): `rules` there are, `rules-max` there is
@@ -286,18 +288,28 @@ mod tests {
     }
 
     #[test]
-    fn names_and_values_are_as_many_as_the_driver_has() {
-        // veth counts XDP by queue (drivers/net/veth.c, ethtool_ops).
+    fn every_name_gets_its_own_value() {
+        // veth tells its other end's index, and counts XDP by queue (drivers/net/veth.c).
         let Ok(netns) = super::super::netns::NetnsThread::create() else {
             crate::skip!("no network namespace to be had");
         };
-        let told = netns.run(|| {
+        let made = netns.run(|| {
             let end = |name| rtnl::VethEnd { name, netns: None };
-            rtnl::create_veth(end("counted0"), end("counted1"), 1500).map_err(|e| e.to_string())?;
-            let n = count("counted0", SS_STATS).map_err(|e| e.to_string())?;
-            strings("counted0", SS_STATS, n).map_err(|e| e.to_string())
+            rtnl::create_veth(end("counted0"), end("counted1"), 1500)
         });
-        let names = told.unwrap().unwrap();
-        assert!(names.iter().any(|n| n == "peer_ifindex"), "{names:?}");
+        if let Err(e) = made.unwrap() {
+            crate::skip!("no veth: {e}");
+        }
+        let told = netns.run(|| {
+            let asked = count("counted0", SS_STATS).map_err(|e| e.to_string())?;
+            let told = statistics("counted0", asked).map_err(|e| e.to_string())?;
+            Ok::<_, String>((told, rtnl::links().map_err(|e| e.to_string())?))
+        });
+        let (told, links) = told.unwrap().unwrap();
+        let other = links.iter().find(|(_, name)| *name == "counted1").unwrap().0;
+        let of =
+            |name: &str| told.iter().find(|(n, _)| n == name).unwrap_or_else(|| panic!("{told:?}"));
+        assert_eq!(of("peer_ifindex").1, u64::from(*other), "{told:?}");
+        assert_eq!(of("rx_queue_0_xdp_packets").1, 0, "{told:?}");
     }
 }
