@@ -83,29 +83,27 @@ fn irq(snapshot: &Snapshot, line: u32) -> &Irq {
     snapshot.irqs.iter().find(|i| i.line.0 == line).unwrap()
 }
 
-const OWN_BOARD: &str = r#"
-title = "Anna's router"
-source = "measured by Anna"
-
-[match]
-compatible = ["friendlyarm,nanopi-r4s"]
-
-[facts]
-per_cycle = [485, 485, 1024, 1024]
-fixed_chips = ["PCI-MSIX-0000:00:03.0"]
-"#;
+/// The example of docs/boards.md, for this machine's card.
+fn own_board() -> String {
+    let text = include_str!("../docs/boards.md");
+    let example = text.split("```toml").nth(1).unwrap().split("```").next().unwrap();
+    assert!(example.contains("\"PCI-MSI\""));
+    example.replace("PCI-MSI", "PCI-MSIX-0000:00:03.0").replace("[485, 485, ", "[")
+}
 
 #[test]
 fn a_board_file_of_ones_own_wins_over_ours() {
     let machine = Machine::new()
         .put("proc/device-tree/compatible", "friendlyarm,nanopi-r4s\0rockchip,rk3399\0")
-        .put("etc/linerate/boards.d/anna.toml", OWN_BOARD)
+        .put("etc/linerate/boards.d/anna.toml", &own_board())
         .put("etc/linerate/boards.d/README", "not a board");
     let seen = machine.look();
     let facts = seen.machine.board_facts.as_ref().unwrap();
     assert_eq!((facts.name.as_str(), facts.title.as_str()), ("anna", "Anna's router"));
+    let told = machine.show("kernel");
+    assert!(told.contains("Anna's router (/etc/linerate/boards.d/anna.toml)"), "{told}");
     assert_eq!(irq(&seen, 30).movable, Movable::Fixed, "{:?}", irq(&seen, 30));
-    assert!(irq(&seen, 30).movable_by.as_ref().unwrap().contains("measured by Anna"));
+    assert!(irq(&seen, 30).movable_by.as_ref().unwrap().contains("measured on it"));
     assert!(seen.cpus[3].capacity.value > seen.cpus[0].capacity.value);
 }
 

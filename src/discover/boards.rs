@@ -76,7 +76,7 @@ pub(super) fn discover(
         let Some(bytes) = gaps.keep(&what, host.read(&path)) else { continue };
         match std::str::from_utf8(&bytes) {
             Ok(text) => match toml::from_str::<Board>(text) {
-                Ok(board) => own.push((name.trim_end_matches(".toml").to_owned(), board)),
+                Ok(board) => own.push((path, board)),
                 Err(e) => gaps.add(what, place(text, &e)),
             },
             Err(_) => gaps.add(what, "not UTF-8"),
@@ -87,7 +87,10 @@ pub(super) fn discover(
     let by_arch = || own.iter().find(|(_, board)| board.r#match.arch.iter().any(|a| a == arch));
     let by_own = compatible.iter().find_map(by_tree).or_else(by_arch);
     match by_own {
-        Some((name, board)) => Some(board.facts(name)),
+        Some((path, board)) => {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            Some(board.facts(&name, path.display().to_string()))
+        }
         None => find(compatible, arch),
     }
 }
@@ -100,9 +103,10 @@ fn place(text: &str, error: &toml::de::Error) -> String {
 }
 
 impl Board {
-    fn facts(&self, name: &str) -> BoardFacts {
+    fn facts(&self, name: &str, file: String) -> BoardFacts {
         BoardFacts {
             name: name.to_owned(),
+            file,
             title: self.title.clone(),
             per_cycle: self.facts.per_cycle.clone(),
             fixed_chips: self.facts.fixed_chips.clone(),
@@ -123,7 +127,10 @@ fn named(word: &str, list: fn(&Match) -> &[String]) -> Option<BoardFacts> {
     let quoted = format!("\"{word}\"");
     BOARDS.iter().filter(|(_, text)| text.contains(&quoted)).find_map(|(name, text)| {
         let board: Board = toml::from_str(text).ok()?;
-        list(&board.r#match).iter().any(|w| w == word).then(|| board.facts(name))
+        list(&board.r#match)
+            .iter()
+            .any(|w| w == word)
+            .then(|| board.facts(name, format!("boards/{name}.toml")))
     })
 }
 

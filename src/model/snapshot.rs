@@ -96,6 +96,8 @@ pub struct Machine {
 pub struct BoardFacts {
     /// Name of the file without `.toml`.
     pub name: String,
+    /// The file: `boards/<name>.toml`, compiled in, or a path of this machine.
+    pub file: String,
     /// The board or system on chip in words.
     pub title: String,
     /// Work per cycle by CPU number (`capacity-dmips-mhz` of the kernel's device tree), for

@@ -33,7 +33,7 @@ pub(super) fn kernel(context: &Context, snapshot: &Snapshot) -> Vec<String> {
     add("compatible", Some(m.compatible.join(", ")));
     add("virtualisation", m.virtualisation.clone());
     if let Some(facts) = &m.board_facts {
-        add("known as", Some(format!("{} (boards/{}.toml)", facts.title, facts.name)));
+        add("known as", Some(format!("{} ({})", facts.title, facts.file)));
         for note in &facts.notes {
             add("note", Some(note.clone()));
         }
