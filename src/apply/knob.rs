@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::host::{HostError, HostRead};
-use crate::model::cpuset::CpuSet;
-use crate::model::knob::{Knob, Value};
+use crate::model::knob::{Knob, Shape, Value};
 use crate::model::plan::Candidate;
 use crate::model::snapshot::{Irq, Snapshot};
+use crate::model::sysctl::{self, Sysctl};
 use crate::model::units::IrqLine;
 use crate::parse::cpumask;
 
@@ -30,9 +30,7 @@ pub struct Target {
 /// Usage for a name that can't be one; not supported when the device or its interrupt is not on
 /// this machine.
 pub fn path(knob: &Knob, snapshot: &Snapshot) -> Result<PathBuf> {
-    if let Some(bad) = bad_name(knob) {
-        return Err(Error::usage(format!("set {knob}"), bad));
-    }
+    knob.check_names().map_err(|bad| Error::usage(format!("set {knob}"), bad))?;
     let Some(device) = knob.device() else { return Ok(static_path(knob)) };
     if snapshot.netdev(device).is_none() {
         return Err(device_gone(device));
@@ -41,16 +39,6 @@ pub fn path(knob: &Knob, snapshot: &Snapshot) -> Result<PathBuf> {
         Knob::IrqAffinity { .. } => line(knob, snapshot).map(|irq| affinity_path(irq.line)),
         _ => Ok(static_path(knob)),
     }
-}
-
-/// Names are checked whatever the value: any value of the right kind will do for that.
-fn bad_name(knob: &Knob) -> Option<crate::model::knob::BadSetting> {
-    let some = match knob {
-        Knob::RpsFlowCnt { .. } => Value::Count(0),
-        Knob::Governor { .. } => Value::Word("any".into()),
-        _ => Value::Cpus(CpuSet::single(crate::model::units::CpuId(0))),
-    };
-    knob.check(&some).err()
 }
 
 fn line<'a>(knob: &Knob, snapshot: &'a Snapshot) -> Result<&'a Irq> {
@@ -78,18 +66,26 @@ fn device_gone(device: &str) -> Error {
 /// The path of a knob whose path does not depend on the machine; for an interrupt line, which
 /// has none, the directory of all of them.
 fn static_path(knob: &Knob) -> PathBuf {
-    let queue = |device: &str, queue: String, file: &str| {
-        PathBuf::from(format!("/sys/class/net/{device}/queues/{queue}/{file}"))
-    };
-    match knob {
-        Knob::IrqAffinity { .. } => PathBuf::from("/proc/irq"),
-        Knob::RpsCpus { device, queue: n } => queue(device, format!("rx-{n}"), "rps_cpus"),
-        Knob::XpsCpus { device, queue: n } => queue(device, format!("tx-{n}"), "xps_cpus"),
-        Knob::RpsFlowCnt { device, queue: n } => queue(device, format!("rx-{n}"), "rps_flow_cnt"),
-        Knob::Governor { policy } => {
-            PathBuf::from(format!("/sys/devices/system/cpu/cpufreq/{policy}/scaling_governor"))
-        }
-    }
+    let device = |device: &str, file: &str| format!("/sys/class/net/{device}/{file}");
+    let rx = |name: &str, n: u32, file: &str| device(name, &format!("queues/rx-{n}/{file}"));
+    let tx = |name: &str, n: u32, file: &str| device(name, &format!("queues/tx-{n}/{file}"));
+    let policy =
+        |policy: &str, file: &str| format!("/sys/devices/system/cpu/cpufreq/{policy}/{file}");
+    PathBuf::from(match knob {
+        Knob::IrqAffinity { .. } => "/proc/irq".to_owned(),
+        Knob::RpsCpus { device, queue } => rx(device, *queue, "rps_cpus"),
+        Knob::RpsFlowCnt { device, queue } => rx(device, *queue, "rps_flow_cnt"),
+        Knob::XpsCpus { device, queue } => tx(device, *queue, "xps_cpus"),
+        Knob::XpsRxqs { device, queue } => tx(device, *queue, "xps_rxqs"),
+        Knob::ThreadedNapi { device: name } => device(name, "threaded"),
+        Knob::NapiDeferHardIrqs { device: name } => device(name, "napi_defer_hard_irqs"),
+        Knob::GroFlushTimeout { device: name } => device(name, "gro_flush_timeout"),
+        Knob::Governor { policy: name } => policy(name, "scaling_governor"),
+        Knob::MinFrequency { policy: name } => policy(name, "scaling_min_freq"),
+        Knob::MaxFrequency { policy: name } => policy(name, "scaling_max_freq"),
+        // Names were checked: without an entry there is no such file.
+        Knob::Sysctl { name } => sysctl::find(name).map_or_else(String::new, Sysctl::path),
+    })
 }
 
 fn affinity_path(line: IrqLine) -> PathBuf {
@@ -99,7 +95,7 @@ fn affinity_path(line: IrqLine) -> PathBuf {
 /// Whether `path` can be the file of `knob`: a journal is never trusted with a path.
 #[must_use]
 pub fn path_fits(knob: &Knob, path: &Path) -> bool {
-    if bad_name(knob).is_some() {
+    if knob.check_names().is_err() {
         return false;
     }
     let Knob::IrqAffinity { .. } = knob else { return path == static_path(knob) };
@@ -162,26 +158,43 @@ pub fn read_text(host: &dyn HostRead, path: &Path) -> std::result::Result<String
 /// The text, where it means nothing that this program knows.
 pub fn meaning(knob: &Knob, text: &str) -> std::result::Result<Value, String> {
     let unknown = || format!("its text {:?} is not understood", shortened(text));
-    match knob {
-        Knob::IrqAffinity { .. } | Knob::RpsCpus { .. } | Knob::XpsCpus { .. } => {
-            cpumask::mask(text.as_bytes()).map(Value::Cpus).map_err(|_| unknown())
-        }
-        Knob::RpsFlowCnt { .. } => text.trim().parse().map(Value::Count).map_err(|_| unknown()),
-        Knob::Governor { .. } => Ok(Value::Word(text.trim().to_owned())),
+    let mask = || cpumask::mask(text.as_bytes()).map_err(|_| unknown());
+    match knob.shape().ok_or_else(unknown)? {
+        Shape::Cpus => mask().map(Value::Cpus),
+        Shape::Queues => mask().map(Value::Queues),
+        Shape::Count => text.trim().parse().map(Value::Count).map_err(|_| unknown()),
+        Shape::Switch => match text.trim() {
+            "0" => Ok(Value::Switch(false)),
+            "1" => Ok(Value::Switch(true)),
+            _ => Err(unknown()),
+        },
+        Shape::Word => Ok(Value::Word(text.trim().to_owned())),
+        Shape::Words => Ok(Value::Word(text.split_whitespace().collect::<Vec<_>>().join(" "))),
     }
 }
 
 /// Whether two values of a knob are the same to the kernel.
 #[must_use]
 pub fn same(knob: &Knob, wanted: &Value, actual: &Value) -> bool {
-    match (knob, wanted, actual) {
-        // store_rps_dev_flow_table_cnt (net/core/net-sysfs.c) rounds up to a power of two.
-        (Knob::RpsFlowCnt { .. }, Value::Count(wanted), Value::Count(actual)) => {
-            let rounded = |n: u64| if n == 0 { Some(0) } else { n.checked_next_power_of_two() };
-            wanted == actual || rounded(*wanted) == rounded(*actual)
+    let (Value::Count(wanted), Value::Count(actual)) = (wanted, actual) else {
+        return wanted == actual;
+    };
+    let rounded = |n: u64| if n == 0 { Some(0) } else { n.checked_next_power_of_two() };
+    wanted == actual
+        || match knob {
+            // store_rps_dev_flow_table_cnt (net/core/net-sysfs.c) rounds up to a power of two.
+            Knob::RpsFlowCnt { .. } => rounded(*wanted) == rounded(*actual),
+            // So does rps_sock_flow_sysctl (net/core/sysctl_net_core.c).
+            Knob::Sysctl { name } if name == "net.core.rps_sock_flow_entries" => {
+                rounded(*wanted) == rounded(*actual)
+            }
+            // nf_ct_alloc_hashtable (net/netfilter/nf_conntrack_core.c) rounds up to a page of
+            // list heads: 512 with 8 bytes in 4 KiB, 16384 with 4 bytes in 64 KiB.
+            Knob::Sysctl { name } if name == "net.netfilter.nf_conntrack_buckets" => {
+                (9..=14).any(|bits| wanted.checked_next_multiple_of(1 << bits) == Some(*actual))
+            }
+            _ => false,
         }
-        _ => wanted == actual,
-    }
 }
 
 /// Whether two texts of a knob's file mean the same to the kernel.
@@ -238,6 +251,33 @@ mod tests {
         let id = IrqId { device: "eth1".into(), queue: 0, role: IrqRole::Combined };
         let line = snapshot.irqs.iter().find(|i| i.id == id).unwrap().line;
         assert_eq!(path(Knob::IrqAffinity { irq: id }), format!("/proc/irq/{line}/smp_affinity"));
+        let device = || String::from("eth0");
+        for (knob, file) in [
+            (
+                Knob::XpsRxqs { device: device(), queue: 3 },
+                "/sys/class/net/eth0/queues/tx-3/xps_rxqs",
+            ),
+            (Knob::ThreadedNapi { device: device() }, "/sys/class/net/eth0/threaded"),
+            (
+                Knob::NapiDeferHardIrqs { device: device() },
+                "/sys/class/net/eth0/napi_defer_hard_irqs",
+            ),
+            (Knob::GroFlushTimeout { device: device() }, "/sys/class/net/eth0/gro_flush_timeout"),
+            (
+                Knob::MinFrequency { policy: "policy4".into() },
+                "/sys/devices/system/cpu/cpufreq/policy4/scaling_min_freq",
+            ),
+            (
+                Knob::MaxFrequency { policy: "policy4".into() },
+                "/sys/devices/system/cpu/cpufreq/policy4/scaling_max_freq",
+            ),
+            (
+                Knob::Sysctl { name: "net.ipv6.conf.all.forwarding".into() },
+                "/proc/sys/net/ipv6/conf/all/forwarding",
+            ),
+        ] {
+            assert_eq!(path(knob), file);
+        }
     }
 
     #[test]
@@ -263,5 +303,15 @@ mod tests {
         assert!(same_text(&rfs, "1000", "1024"));
         assert!(!same_text(&rfs, "0", "1"));
         assert!(!same_text(&rfs, "1024", "2048"));
+        let sysctl = |name: &str| Knob::Sysctl { name: name.into() };
+        assert!(same_text(&sysctl("net.ipv4.ip_local_port_range"), "32768\t60999", "32768 60999"));
+        assert!(!same_text(&sysctl("net.ipv4.ip_local_port_range"), "32768\t60999", "32768 6099"));
+        assert!(same_text(&sysctl("net.core.rps_sock_flow_entries"), "30000", "32768"));
+        assert!(!same_text(&sysctl("net.core.netdev_budget"), "300", "512"));
+        let buckets = sysctl("net.netfilter.nf_conntrack_buckets");
+        assert!(same_text(&buckets, "60000", "60416"));
+        assert!(!same_text(&buckets, "60000", "131072"));
+        let threaded = Knob::ThreadedNapi { device: "eth0".into() };
+        assert!(meaning(&threaded, "2").is_err(), "a mode that we do not know is not \"on\"");
     }
 }

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use crate::host::HostRead;
 use crate::model::identity::HostIdentity;
-use crate::model::knob::Knob;
 
 /// Where the settings of a journal are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,11 +30,6 @@ pub(super) fn place(host: &dyn HostRead, there: &HostIdentity) -> Place {
     } else {
         Place::GoneNamespace
     }
-}
-
-/// Whether a knob belongs to the machine rather than to a network namespace.
-pub(super) fn is_global(knob: &Knob) -> bool {
-    matches!(knob, Knob::IrqAffinity { .. } | Knob::Governor { .. })
 }
 
 /// Whether a thread lives in that network namespace, or a name holds it.

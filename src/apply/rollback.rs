@@ -1,7 +1,7 @@
 //! Back to the state before, from the journals: on request, or because a process died.
 
 use super::knob::read_text;
-use super::place::{Place, is_global, place};
+use super::place::{Place, place};
 use super::undo::{Left, Now, Restore, undo};
 use super::write::{listed, restore};
 use crate::error::{Error, Result};
@@ -223,5 +223,5 @@ fn keep_global(journal: &mut Journal) {
     let entries = std::mem::take(&mut journal.header.entries);
     let progress = std::mem::take(&mut journal.progress);
     (journal.header.entries, journal.progress) =
-        entries.into_iter().zip(progress).filter(|(entry, _)| is_global(&entry.knob)).unzip();
+        entries.into_iter().zip(progress).filter(|(entry, _)| entry.knob.is_global()).unzip();
 }

@@ -24,6 +24,12 @@ enum Kind {
     Mask { irq: bool },
     /// A count that is rounded up to a power of two.
     Count,
+    /// A count taken as it is.
+    Number,
+    /// 0 or 1.
+    Switch,
+    /// Two numbers, printed with a tab between them (proc_dointvec).
+    Range,
     /// One of the governors.
     Governor,
     /// Not writable.
@@ -78,13 +84,26 @@ impl FakeHost {
                 add(format!("{queues}/rx-{queue}/rps_cpus"), Kind::Mask { irq: false }, &none);
                 add(format!("{queues}/rx-{queue}/rps_flow_cnt"), Kind::Count, "0");
                 add(format!("{queues}/tx-{queue}/xps_cpus"), Kind::Mask { irq: false }, &none);
+                add(format!("{queues}/tx-{queue}/xps_rxqs"), Kind::Mask { irq: false }, &none);
                 let irq = format!("/proc/irq/{line}");
                 add(format!("{irq}/smp_affinity"), Kind::Mask { irq: true }, &all);
                 add(format!("{irq}/effective_affinity"), Kind::Fixed, &host.print_first());
                 add(format!("{irq}/{device}-{queue}/spurious"), Kind::Fixed, "0");
             }
-            let policy = "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor".to_owned();
-            add(policy, Kind::Governor, "schedutil");
+            for (device, _) in &host.devices {
+                let device = format!("/sys/class/net/{device}");
+                add(format!("{device}/threaded"), Kind::Switch, "0");
+                add(format!("{device}/napi_defer_hard_irqs"), Kind::Number, "0");
+                add(format!("{device}/gro_flush_timeout"), Kind::Number, "0");
+            }
+            let policy = "/sys/devices/system/cpu/cpufreq/policy0";
+            add(format!("{policy}/scaling_governor"), Kind::Governor, "schedutil");
+            add(format!("{policy}/scaling_min_freq"), Kind::Number, "600000");
+            add(format!("{policy}/scaling_max_freq"), Kind::Number, "1800000");
+            let sysctl = |name: &str| format!("/proc/sys/net/{name}");
+            add(sysctl("core/rps_sock_flow_entries"), Kind::Count, "0");
+            add(sysctl("core/netdev_budget"), Kind::Number, "300");
+            add(sysctl("ipv4/ip_local_port_range"), Kind::Range, "32768\t60999");
         }
         host.add_namespace("/proc/1/task/1/ns/net", 4_026_531_840);
         host
@@ -271,6 +290,17 @@ impl FakeHost {
                 let count: u64 = text.parse().map_err(|_| Errno::INVAL)?;
                 let rounded = if count == 0 { Some(0) } else { count.checked_next_power_of_two() };
                 rounded.map(|n| n.to_string()).ok_or(Errno::INVAL)
+            }
+            Kind::Number => text.parse::<u32>().map(|n| n.to_string()).map_err(|_| Errno::INVAL),
+            Kind::Switch if matches!(text, "0" | "1") => Ok(text.to_owned()),
+            Kind::Switch => Err(Errno::INVAL),
+            Kind::Range => {
+                let numbers: Result<Vec<u32>, _> =
+                    text.split_whitespace().map(str::parse).collect();
+                match numbers.as_deref() {
+                    Ok([from, to]) if from <= to => Ok(format!("{from}\t{to}")),
+                    _ => Err(Errno::INVAL),
+                }
             }
             Kind::Governor if GOVERNORS.contains(&text) => Ok(text.to_owned()),
             Kind::Governor => Err(Errno::INVAL),

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cpuset::CpuSet;
 use super::snapshot::IrqId;
+use super::sysctl;
 
 /// A setting of the router.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -31,6 +32,13 @@ pub enum Knob {
         /// Transmit queue.
         queue: u32,
     },
+    /// Transmit queue chosen by the queue that a packet came in on (`queues/tx-N/xps_rxqs`).
+    XpsRxqs {
+        /// Device name.
+        device: String,
+        /// Transmit queue.
+        queue: u32,
+    },
     /// Receive flow steering entries of a queue (`queues/rx-N/rps_flow_cnt`).
     RpsFlowCnt {
         /// Device name.
@@ -38,11 +46,73 @@ pub enum Knob {
         /// Receive queue.
         queue: u32,
     },
+    /// Whether a device's NAPI polls in kernel threads (`threaded`, kernel 5.12).
+    ThreadedNapi {
+        /// Device name.
+        device: String,
+    },
+    /// How many polls may come up empty before interrupts are switched on again
+    /// (`napi_defer_hard_irqs`, kernel 5.8); takes effect with `GroFlushTimeout` above 0 only.
+    NapiDeferHardIrqs {
+        /// Device name.
+        device: String,
+    },
+    /// Nanoseconds until GRO lets packets go, and until a put-off poll (`gro_flush_timeout`).
+    GroFlushTimeout {
+        /// Device name.
+        device: String,
+    },
     /// Frequency governor of a policy (`cpufreq/policyN/scaling_governor`).
     Governor {
         /// Policy directory name.
         policy: String,
     },
+    /// Lowest frequency of a policy in kHz (`cpufreq/policyN/scaling_min_freq`).
+    MinFrequency {
+        /// Policy directory name.
+        policy: String,
+    },
+    /// Highest frequency of a policy in kHz (`cpufreq/policyN/scaling_max_freq`).
+    MaxFrequency {
+        /// Policy directory name.
+        policy: String,
+    },
+    /// A file under /proc/sys, one of [`sysctl::SYSCTLS`].
+    Sysctl {
+        /// Its dotted name.
+        name: String,
+    },
+}
+
+/// What kind of value a setting takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// A set of CPUs, written as a mask; may be empty.
+    Cpus,
+    /// A set of queues, written as a mask; may be empty.
+    Queues,
+    /// A number.
+    Count,
+    /// On or off, written 1 or 0.
+    Switch,
+    /// A word without blanks.
+    Word,
+    /// Words between blanks; which blanks does not matter.
+    Words,
+}
+
+impl Shape {
+    /// What it is called where another kind was given.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Cpus => "a list of CPUs",
+            Self::Queues => "a list of queues",
+            Self::Count => "a count",
+            Self::Switch => "on or off",
+            Self::Word => "a word",
+            Self::Words => "words",
+        }
+    }
 }
 
 impl Knob {
@@ -53,45 +123,109 @@ impl Knob {
             Self::IrqAffinity { irq } => Some(&irq.device),
             Self::RpsCpus { device, .. }
             | Self::XpsCpus { device, .. }
-            | Self::RpsFlowCnt { device, .. } => Some(device),
-            Self::Governor { .. } => None,
+            | Self::XpsRxqs { device, .. }
+            | Self::RpsFlowCnt { device, .. }
+            | Self::ThreadedNapi { device }
+            | Self::NapiDeferHardIrqs { device }
+            | Self::GroFlushTimeout { device } => Some(device),
+            Self::Governor { .. }
+            | Self::MinFrequency { .. }
+            | Self::MaxFrequency { .. }
+            | Self::Sysctl { .. } => None,
         }
     }
 
-    /// Whether setting it to `value` can be meant at all, on whatever machine. Plan and journal
-    /// files name devices, and those names become parts of paths that root writes to.
+    /// What kind of value it takes; `None` for a sysctl that is not one of ours.
+    #[must_use]
+    pub fn shape(&self) -> Option<Shape> {
+        Some(match self {
+            Self::IrqAffinity { .. } | Self::RpsCpus { .. } | Self::XpsCpus { .. } => Shape::Cpus,
+            Self::XpsRxqs { .. } => Shape::Queues,
+            Self::RpsFlowCnt { .. }
+            | Self::NapiDeferHardIrqs { .. }
+            | Self::GroFlushTimeout { .. }
+            | Self::MinFrequency { .. }
+            | Self::MaxFrequency { .. } => Shape::Count,
+            Self::ThreadedNapi { .. } => Shape::Switch,
+            Self::Governor { .. } => Shape::Word,
+            Self::Sysctl { name } => sysctl::find(name)?.shape,
+        })
+    }
+
+    /// Whether it belongs to the machine rather than to a network namespace.
+    #[must_use]
+    pub fn is_global(&self) -> bool {
+        match self {
+            Self::IrqAffinity { .. }
+            | Self::Governor { .. }
+            | Self::MinFrequency { .. }
+            | Self::MaxFrequency { .. } => true,
+            Self::Sysctl { name } => sysctl::find(name).is_some_and(|s| s.global),
+            _ => false,
+        }
+    }
+
+    /// Whether its names can be meant at all, whatever the value. Plan and journal files name
+    /// devices, and those names become parts of paths that root writes to.
+    ///
+    /// # Errors
+    /// A name that is no name.
+    pub fn check_names(&self) -> Result<(), BadSetting> {
+        match self {
+            Self::Governor { policy }
+            | Self::MinFrequency { policy }
+            | Self::MaxFrequency { policy }
+                if !is_policy(policy) =>
+            {
+                return Err(BadSetting::Policy(policy.clone()));
+            }
+            Self::Sysctl { name } if sysctl::find(name).is_none() => {
+                return Err(BadSetting::Sysctl(name.clone()));
+            }
+            _ => {}
+        }
+        match self.device().filter(|device| !is_device_name(device)) {
+            Some(device) => Err(BadSetting::Device(device.to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether setting it to `value` can be meant at all, on whatever machine.
     ///
     /// # Errors
     /// What can't be meant: a name that is no name, a value of another kind, no CPU for an
     /// interrupt.
     pub fn check(&self, value: &Value) -> Result<(), BadSetting> {
-        match self {
-            Self::Governor { policy } if !is_policy(policy) => {
-                return Err(BadSetting::Policy(policy.clone()));
+        self.check_names()?;
+        let Some(shape) = self.shape() else { return Ok(()) };
+        let fits = match (shape, value) {
+            (Shape::Cpus, Value::Cpus(set)) => {
+                if set.is_empty() && matches!(self, Self::IrqAffinity { .. }) {
+                    return Err(BadSetting::NoCpu(self.clone()));
+                }
+                true
             }
-            _ => {}
-        }
-        if let Some(device) = self.device().filter(|device| !is_device_name(device)) {
-            return Err(BadSetting::Device(device.to_owned()));
-        }
-        let expected = match (self, value) {
-            (Self::IrqAffinity { .. }, Value::Cpus(set)) if set.is_empty() => {
-                return Err(BadSetting::NoCpu(self.clone()));
+            (Shape::Word, Value::Word(word)) => {
+                if !is_word(word) {
+                    return Err(BadSetting::Word(word.clone()));
+                }
+                true
             }
-            (Self::Governor { .. }, Value::Word(word)) if !is_word(word) => {
-                return Err(BadSetting::Governor(word.clone()));
+            (Shape::Words, Value::Word(text)) => {
+                if text.split(' ').any(|word| !is_word(word)) {
+                    return Err(BadSetting::Word(text.clone()));
+                }
+                true
             }
-            (
-                Self::IrqAffinity { .. } | Self::RpsCpus { .. } | Self::XpsCpus { .. },
-                Value::Cpus(_),
-            )
-            | (Self::RpsFlowCnt { .. }, Value::Count(_))
-            | (Self::Governor { .. }, Value::Word(_)) => return Ok(()),
-            (Self::RpsFlowCnt { .. }, _) => "a count",
-            (Self::Governor { .. }, _) => "a governor's name",
-            _ => "a list of CPUs",
+            (Shape::Queues, Value::Queues(_))
+            | (Shape::Count, Value::Count(_))
+            | (Shape::Switch, Value::Switch(_)) => true,
+            _ => false,
         };
-        Err(BadSetting::Kind { knob: self.clone(), expected, value: value.clone() })
+        if fits {
+            return Ok(());
+        }
+        Err(BadSetting::Kind { knob: self.clone(), expected: shape.words(), value: value.clone() })
     }
 }
 
@@ -109,7 +243,8 @@ fn is_policy(name: &str) -> bool {
         .is_some_and(|n| (1..6).contains(&n.len()) && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// A governor's name fits CPUFREQ_NAME_LEN (16 with the final NUL).
+/// Names of governors, qdiscs and congestion controls fit 16 bytes with the final NUL
+/// (CPUFREQ_NAME_LEN, IFNAMSIZ, TCP_CA_NAME_MAX).
 fn is_word(word: &str) -> bool {
     (1..16).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_graphic())
 }
@@ -123,9 +258,12 @@ pub enum BadSetting {
     /// Not a frequency policy.
     #[error("{0:?} can't be the name of a frequency policy")]
     Policy(String),
-    /// Not a governor.
-    #[error("{0:?} can't be the name of a governor")]
-    Governor(String),
+    /// Not a sysctl that a plan may set.
+    #[error("{0:?} is not a sysctl that this program sets")]
+    Sysctl(String),
+    /// Not a word that the kernel could know.
+    #[error("{0:?} can't be the name of anything that the kernel knows")]
+    Word(String),
     /// An interrupt line must go to some CPU.
     #[error("{0} is given no CPU to go to")]
     NoCpu(Knob),
@@ -147,8 +285,17 @@ impl fmt::Display for Knob {
             Self::IrqAffinity { irq } => write!(f, "IRQ affinity of {irq}"),
             Self::RpsCpus { device, queue } => write!(f, "RPS of {device} rx-{queue}"),
             Self::XpsCpus { device, queue } => write!(f, "XPS of {device} tx-{queue}"),
+            Self::XpsRxqs { device, queue } => {
+                write!(f, "XPS by receive queue of {device} tx-{queue}")
+            }
             Self::RpsFlowCnt { device, queue } => write!(f, "RFS entries of {device} rx-{queue}"),
+            Self::ThreadedNapi { device } => write!(f, "threaded NAPI of {device}"),
+            Self::NapiDeferHardIrqs { device } => write!(f, "napi_defer_hard_irqs of {device}"),
+            Self::GroFlushTimeout { device } => write!(f, "gro_flush_timeout of {device}"),
             Self::Governor { policy } => write!(f, "governor of {policy}"),
+            Self::MinFrequency { policy } => write!(f, "lowest frequency of {policy}"),
+            Self::MaxFrequency { policy } => write!(f, "highest frequency of {policy}"),
+            Self::Sysctl { name } => f.write_str(name),
         }
     }
 }
@@ -159,9 +306,13 @@ impl fmt::Display for Knob {
 pub enum Value {
     /// A set of CPUs.
     Cpus(CpuSet),
+    /// A set of queues: the same kind of set, of queue numbers.
+    Queues(CpuSet),
     /// A count.
     Count(u64),
-    /// A word.
+    /// On or off.
+    Switch(bool),
+    /// A word, or several with one blank between them.
     Word(String),
 }
 
@@ -170,8 +321,9 @@ impl Value {
     #[must_use]
     pub fn to_kernel(&self) -> String {
         match self {
-            Self::Cpus(set) => set.to_mask(),
+            Self::Cpus(set) | Self::Queues(set) => set.to_mask(),
             Self::Count(n) => n.to_string(),
+            Self::Switch(on) => u8::from(*on).to_string(),
             Self::Word(word) => word.clone(),
         }
     }
@@ -180,10 +332,13 @@ impl Value {
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Cpus(set) if set.is_empty() => f.write_str("off"),
+            Self::Cpus(set) | Self::Queues(set) if set.is_empty() => f.write_str("off"),
+            Self::Queues(set) if set.len() == 1 => write!(f, "queue {set}"),
+            Self::Queues(set) => write!(f, "queues {set}"),
             Self::Cpus(set) if set.len() == 1 => write!(f, "CPU {set}"),
             Self::Cpus(set) => write!(f, "CPUs {set}"),
             Self::Count(n) => write!(f, "{n}"),
+            Self::Switch(on) => f.write_str(if *on { "on" } else { "off" }),
             Self::Word(word) => f.write_str(word),
         }
     }
@@ -224,5 +379,35 @@ mod tests {
         assert_eq!(irq.check(&Value::Cpus(CpuSet::empty())), Err(BadSetting::NoCpu(irq.clone())));
         assert!(irq.check(&Value::Count(3)).is_err());
         assert!(rps("eth0").check(&Value::Word("3".into())).is_err());
+    }
+
+    #[test]
+    fn only_sysctls_of_the_list_can_be_set_each_to_what_it_takes() {
+        let sysctl = |name: &str| Knob::Sysctl { name: name.into() };
+        for name in
+            ["kernel.core_pattern", "net.core", "net/core/dev_weight", "", "net.core.dev_weight\n"]
+        {
+            assert!(sysctl(name).check(&Value::Count(1)).is_err(), "{name:?}");
+        }
+        let word = |word: &str| Value::Word(word.into());
+        let qdisc = sysctl("net.core.default_qdisc");
+        assert_eq!(qdisc.check(&word("fq_codel")), Ok(()));
+        for bad in ["", "fq codel", "a-name-longer-than-any-of-them", "fq\n"] {
+            assert!(qdisc.check(&word(bad)).is_err(), "{bad:?}");
+        }
+        assert!(qdisc.check(&Value::Count(1)).is_err());
+        let ports = sysctl("net.ipv4.ip_local_port_range");
+        assert_eq!(ports.check(&word("1024 65535")), Ok(()));
+        assert!(ports.check(&word("1024\t65535\n0")).is_err());
+        assert_eq!(sysctl("net.ipv4.ip_forward").check(&Value::Switch(true)), Ok(()));
+    }
+
+    #[test]
+    fn every_sysctl_of_the_list_is_a_file_below_proc_sys_net() {
+        for one in sysctl::SYSCTLS {
+            assert!(one.path().starts_with("/proc/sys/net/"), "{}", one.name);
+            assert!(!one.path().contains(".."), "{}", one.name);
+            assert_eq!(sysctl::find(one.name), Some(one), "twice in the list?");
+        }
     }
 }

@@ -14,5 +14,6 @@ pub mod path;
 pub mod plan;
 pub mod snapshot;
 pub mod stack;
+pub mod sysctl;
 pub mod telemetry;
 pub mod units;

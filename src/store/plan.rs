@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use super::{words, write_file};
 use crate::error::{Error, Result};
 use crate::model::cpuset::CpuSet;
-use crate::model::knob::{Knob, Value};
+use crate::model::knob::{Knob, Shape, Value};
 use crate::model::plan::{Candidate, Change, DeviceFact, Plan};
-use crate::model::snapshot::{IrqId, IrqRole, NetDev, Snapshot};
+use crate::model::snapshot::{IrqRole, NetDev, Snapshot};
 
 const FORMAT: &str = "linerate-plan";
 const VERSION: i64 = 1;
@@ -65,16 +65,14 @@ struct Setting {
     role: Option<IrqRole>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     policy: Option<String>,
+    /// Of a sysctl, an offload feature and the like.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
     before: toml::Value,
     after: toml::Value,
     reason: String,
 }
 
-const IRQ: &str = "irq-affinity";
-const RPS: &str = "rps-cpus";
-const XPS: &str = "xps-cpus";
-const RFS: &str = "rps-flow-cnt";
-const GOVERNOR: &str = "governor";
 /// How "no CPU" is written; for RPS and XPS it means "off".
 const NONE: &str = "none";
 
@@ -217,27 +215,26 @@ impl From<Device> for DeviceFact {
 impl From<&Change> for Setting {
     fn from(change: &Change) -> Self {
         let value = |value: &Value| match value {
-            Value::Cpus(set) if set.is_empty() => NONE.into(),
-            Value::Cpus(set) => set.to_string().into(),
+            Value::Cpus(set) | Value::Queues(set) if set.is_empty() => NONE.into(),
+            Value::Cpus(set) | Value::Queues(set) => set.to_string().into(),
             // TOML has no numbers beyond; nothing that is counted here comes near.
             Value::Count(n) => i64::try_from(*n).unwrap_or(i64::MAX).into(),
+            Value::Switch(on) => (*on).into(),
             Value::Word(word) => word.clone().into(),
         };
-        let (knob, device, queue, role, policy) = match &change.knob {
-            Knob::IrqAffinity { irq } => {
-                (IRQ, Some(&irq.device), Some(irq.queue), Some(irq.role), None)
-            }
-            Knob::RpsCpus { device, queue } => (RPS, Some(device), Some(*queue), None, None),
-            Knob::XpsCpus { device, queue } => (XPS, Some(device), Some(*queue), None, None),
-            Knob::RpsFlowCnt { device, queue } => (RFS, Some(device), Some(*queue), None, None),
-            Knob::Governor { policy } => (GOVERNOR, None, None, None, Some(policy)),
-        };
+        // The knob's own form: its kind and what it is of, under the names used here.
+        let fields = serde_json::to_value(&change.knob).unwrap_or_default();
+        let field = |name: &str| fields.get(name).and_then(|v| v.as_str()).map(str::to_owned);
         Self {
-            knob: knob.into(),
-            device: device.cloned(),
-            queue,
-            role,
-            policy: policy.cloned(),
+            knob: field(KIND).unwrap_or_default(),
+            device: field("device"),
+            queue: fields.get("queue").and_then(|v| v.as_u64()?.try_into().ok()),
+            role: match &change.knob {
+                Knob::IrqAffinity { irq } => Some(irq.role),
+                _ => None,
+            },
+            policy: field("policy"),
+            name: field("name"),
             before: value(&change.before),
             after: value(&change.after),
             reason: change.reason.clone(),
@@ -251,22 +248,31 @@ impl Setting {
         if self.reason.is_empty() {
             return Err(format!("{} has no reason: the file is cut short", self.knob));
         }
-        let lacks = |what: &str| format!("{} needs {what}", self.knob);
-        let device = || self.device.clone().ok_or_else(|| lacks("a device"));
-        let queue = || self.queue.ok_or_else(|| lacks("a queue"));
-        let knob = match self.knob.as_str() {
-            IRQ => {
-                let role = self.role.ok_or_else(|| lacks("a role"))?;
-                Knob::IrqAffinity { irq: IrqId { device: device()?, queue: queue()?, role } }
+        let fields = serde_json::json!({
+            KIND: &self.knob,
+            "device": self.device,
+            "queue": self.queue,
+            "role": self.role,
+            "policy": self.policy,
+            "name": self.name,
+        });
+        let fields: serde_json::Map<String, serde_json::Value> = match fields {
+            serde_json::Value::Object(all) => {
+                all.into_iter().filter(|(_, value)| !value.is_null()).collect()
             }
-            RPS => Knob::RpsCpus { device: device()?, queue: queue()? },
-            XPS => Knob::XpsCpus { device: device()?, queue: queue()? },
-            RFS => Knob::RpsFlowCnt { device: device()?, queue: queue()? },
-            GOVERNOR => {
-                Knob::Governor { policy: self.policy.clone().ok_or_else(|| lacks("a policy"))? }
-            }
-            other => return Err(format!("{other:?} is not a setting that this version knows")),
+            _ => serde_json::Map::new(),
         };
+        let knob: Knob = serde_json::from_value(fields.into()).map_err(|e| {
+            let why = e.to_string();
+            // serde's words for an enum without that variant and a structure without that field.
+            match why.strip_prefix("missing field ") {
+                Some(field) => format!("{} needs {}", self.knob, field.replace('`', "")),
+                None if why.starts_with("unknown variant") => {
+                    format!("{:?} is not a setting that this version knows", self.knob)
+                }
+                None => why,
+            }
+        })?;
         let before = value_of(&knob, &self.before)?;
         let after = value_of(&knob, &self.after)?;
         knob.check(&after).map_err(|e| e.to_string())?;
@@ -274,27 +280,35 @@ impl Setting {
     }
 }
 
+/// Under which name a knob's own form has what it is (serde's tag of [`Knob`]).
+const KIND: &str = "kind";
+
 fn value_of(knob: &Knob, value: &toml::Value) -> std::result::Result<Value, String> {
     let bad = || format!("{value} is no value for {knob}");
-    match (knob, value) {
-        (Knob::RpsFlowCnt { .. }, toml::Value::Integer(n)) => {
+    // What names a sysctl that is none of ours can't be meant, whatever the value.
+    let shape = knob.shape().ok_or_else(|| match knob.check_names() {
+        Err(why) => why.to_string(),
+        Ok(()) => bad(),
+    })?;
+    let set = |list: &str| {
+        // The empty text is a slip of the pen more often than it is meant.
+        let list = if list == NONE {
+            ""
+        } else if list.trim().is_empty() {
+            "?"
+        } else {
+            list
+        };
+        list.parse::<CpuSet>().map_err(|_| bad())
+    };
+    match (shape, value) {
+        (Shape::Count, toml::Value::Integer(n)) => {
             u64::try_from(*n).map(Value::Count).map_err(|_| bad())
         }
-        (Knob::Governor { .. }, toml::Value::String(word)) => Ok(Value::Word(word.clone())),
-        (
-            Knob::IrqAffinity { .. } | Knob::RpsCpus { .. } | Knob::XpsCpus { .. },
-            toml::Value::String(list),
-        ) => {
-            // The empty text is a slip of the pen more often than it is meant.
-            let list = if list == NONE {
-                ""
-            } else if list.trim().is_empty() {
-                "?"
-            } else {
-                list
-            };
-            list.parse().map(Value::Cpus).map_err(|_| bad())
-        }
+        (Shape::Switch, toml::Value::Boolean(on)) => Ok(Value::Switch(*on)),
+        (Shape::Word | Shape::Words, toml::Value::String(word)) => Ok(Value::Word(word.clone())),
+        (Shape::Cpus, toml::Value::String(list)) => set(list).map(Value::Cpus),
+        (Shape::Queues, toml::Value::String(list)) => set(list).map(Value::Queues),
         _ => Err(bad()),
     }
 }
@@ -367,6 +381,7 @@ fn differs(fact: &DeviceFact, device: &NetDev) -> Option<String> {
 mod tests {
     use super::*;
     use crate::exit_code::ExitCode;
+    use crate::model::snapshot::IrqId;
 
     const FIXTURE: &str = include_str!("../../fixtures/formats/plan-v1.toml");
 
@@ -425,6 +440,46 @@ mod tests {
     fn the_first_version_of_the_format_stays_readable_and_is_what_is_written() {
         assert_eq!(parse(FIXTURE).unwrap(), plan());
         assert_eq!(to_text(&plan()).unwrap(), FIXTURE);
+    }
+
+    #[test]
+    fn every_kind_of_setting_comes_back_from_the_file_as_it_was() {
+        let device = || String::from("eth0");
+        let policy = || String::from("policy0");
+        let sysctl = |name: &str| Knob::Sysctl { name: name.into() };
+        let queues = Value::Queues("0-3".parse().unwrap());
+        let word = |word: &str| Value::Word(word.into());
+        let all = [
+            (Knob::XpsRxqs { device: device(), queue: 2 }, queues),
+            (Knob::ThreadedNapi { device: device() }, Value::Switch(true)),
+            (Knob::NapiDeferHardIrqs { device: device() }, Value::Count(2)),
+            (Knob::GroFlushTimeout { device: device() }, Value::Count(200_000)),
+            (Knob::MinFrequency { policy: policy() }, Value::Count(600_000)),
+            (Knob::MaxFrequency { policy: policy() }, Value::Count(1_800_000)),
+            (sysctl("net.core.netdev_budget"), Value::Count(600)),
+            (sysctl("net.core.default_qdisc"), word("fq")),
+            (sysctl("net.core.flow_limit_cpu_bitmap"), Value::Cpus("1".parse().unwrap())),
+            (sysctl("net.ipv4.ip_local_port_range"), word("1024 65535")),
+            (sysctl("net.ipv4.ip_forward"), Value::Switch(true)),
+        ];
+        let mut plan = plan();
+        plan.candidate.settings = all
+            .into_iter()
+            .map(|(knob, value)| Change {
+                knob,
+                before: value.clone(),
+                after: value,
+                reason: "a test".into(),
+            })
+            .collect();
+        assert_eq!(parse(&to_text(&plan).unwrap()).unwrap(), plan);
+        let text = to_text(&plan).unwrap();
+        let bad = text.replacen("net.core.netdev_budget", "kernel.core_pattern", 1);
+        let why = parse(&bad).unwrap_err().0;
+        assert!(why.contains("not a sysctl that this program sets"), "{why}");
+        let bad = text.replacen("device = \"eth0\"\nqueue = 2", "queue = 2", 1);
+        let why = parse(&bad).unwrap_err().0;
+        assert!(why.contains("xps-rxqs needs device"), "{why}");
     }
 
     #[test]

@@ -66,6 +66,10 @@ pub(crate) fn irq(device: &str, queue: u32) -> Knob {
     Knob::IrqAffinity { irq: IrqId { device: device.into(), queue, role: IrqRole::Combined } }
 }
 
+pub(crate) fn sysctl(name: &str) -> Knob {
+    Knob::Sysctl { name: name.into() }
+}
+
 pub(crate) fn candidate(name: &str, settings: Vec<(Knob, Value)>) -> Candidate {
     let change = |(knob, after): (Knob, Value)| Change {
         knob,
@@ -98,11 +102,23 @@ pub(crate) fn spread() -> Candidate {
             (Knob::XpsCpus { device: "eth1".into(), queue: 0 }, cpus("1")),
             (Knob::RpsFlowCnt { device: "eth0".into(), queue: 0 }, Value::Count(1000)),
             (Knob::Governor { policy: "policy0".into() }, Value::Word("performance".into())),
+            (
+                Knob::XpsRxqs { device: "eth0".into(), queue: 1 },
+                Value::Queues("0-1".parse().unwrap()),
+            ),
+            (Knob::ThreadedNapi { device: "eth1".into() }, Value::Switch(true)),
+            (Knob::NapiDeferHardIrqs { device: "eth0".into() }, Value::Count(2)),
+            (Knob::GroFlushTimeout { device: "eth0".into() }, Value::Count(200_000)),
+            (Knob::MinFrequency { policy: "policy0".into() }, Value::Count(1_200_000)),
+            (sysctl("net.core.rps_sock_flow_entries"), Value::Count(30_000)),
+            (sysctl("net.core.netdev_budget"), Value::Count(600)),
+            (sysctl("net.ipv4.ip_local_port_range"), Value::Word("1024 65535".into())),
         ],
     )
 }
 
-pub(crate) const WRITES: usize = 7;
+/// Those of [`spread`] that differ from what the router starts with.
+pub(crate) const WRITES: usize = 15;
 
 pub(crate) fn one_cpu() -> Candidate {
     candidate(
