@@ -24,6 +24,8 @@ pub enum Class {
     Denied,
     /// The kernel does not take this value.
     Rejected,
+    /// The driver or kernel has no way to set it.
+    Unsupported,
     /// Anything else.
     Other,
 }
@@ -41,7 +43,12 @@ pub fn classify(knob: &Knob, error: &HostError) -> Class {
         Errno::OVERFLOW => Class::OfflineCpu,
         Errno::ROFS => Class::ReadOnly,
         Errno::ACCESS | Errno::PERM => Class::Denied,
+        // A thread that the kernel binds itself (PF_NO_SETAFFINITY, kernel/sched/core.c).
+        Errno::INVAL if matches!(knob, Knob::NapiThread { .. }) => Class::Unsupported,
+        Errno::OPNOTSUPP => Class::Unsupported,
         Errno::INVAL => Class::Rejected,
+        // "Specified qdisc kind is unknown" (net/sched/sch_api.c qdisc_create).
+        Errno::NOENT if matches!(knob, Knob::Qdisc { .. }) => Class::Rejected,
         _ if error.is_absent() => Class::Absent,
         _ => Class::Other,
     }
@@ -60,6 +67,7 @@ impl Class {
             Self::Absent => "absent: it vanished while the plan was being applied",
             Self::Denied => "failed: a permission is missing",
             Self::Rejected => "failed: the kernel does not take this value",
+            Self::Unsupported => "fixed: the driver or kernel has no way to change it",
             Self::Other => "failed",
         }
     }
@@ -77,6 +85,9 @@ impl Class {
             }
             Self::Absent => "make a new plan on this machine: linerate plan",
             Self::Denied => "run it as root; in a container, on the host",
+            Self::Unsupported => {
+                "take this setting out of the plan; linerate show knobs tells more"
+            }
             Self::Rejected | Self::Other => return None,
         })
     }

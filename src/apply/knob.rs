@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::host::{HostError, HostRead};
+use crate::host::{HostError, HostRead, Setting};
 use crate::model::knob::{Knob, Shape, Value};
 use crate::model::plan::Candidate;
 use crate::model::snapshot::{Irq, Snapshot};
@@ -83,6 +83,23 @@ fn static_path(knob: &Knob) -> PathBuf {
         Knob::Governor { policy: name } => policy(name, "scaling_governor"),
         Knob::MinFrequency { policy: name } => policy(name, "scaling_min_freq"),
         Knob::MaxFrequency { policy: name } => policy(name, "scaling_max_freq"),
+        Knob::NapiThread { device, thread } => {
+            return Setting::NapiThread(device.clone(), *thread).address();
+        }
+        Knob::Coalesce { device, parameter } => {
+            return Setting::Coalesce(device.clone(), parameter.clone()).address();
+        }
+        Knob::Ring { device, direction } => {
+            return Setting::Ring(device.clone(), direction.clone()).address();
+        }
+        Knob::Channels { device, direction } => {
+            return Setting::Channels(device.clone(), direction.clone()).address();
+        }
+        Knob::Offload { device, feature } => {
+            return Setting::Feature(device.clone(), feature.clone()).address();
+        }
+        Knob::RssTable { device } => return Setting::Rss(device.clone()).address(),
+        Knob::Qdisc { device } => return Setting::Qdisc(device.clone()).address(),
         // Names were checked: without an entry there is no such file.
         Knob::Sysctl { name } => sysctl::find(name).map_or_else(String::new, Sysctl::path),
     })
@@ -130,17 +147,47 @@ pub fn resolve(snapshot: &Snapshot, candidate: &Candidate) -> Result<Vec<Target>
             )
             .hint("devices that share an interrupt line can only have one affinity"));
         }
-        let witness = match &knob {
-            // register_handler_proc (kernel/irq/proc.c) makes this directory for each handler.
-            Knob::IrqAffinity { .. } => line(&knob, snapshot).ok().and_then(|irq| {
-                let plain = !irq.action.is_empty() && !irq.action.contains(['/', ',', '\0']);
-                plain.then(|| PathBuf::from(format!("/proc/irq/{}/{}", irq.line, irq.action)))
-            }),
-            _ => None,
-        };
+        let witness = witness(&knob, snapshot);
         targets.push(Target { knob, path, wanted, witness });
     }
+    targets.sort_by_key(|target| rank(&target.knob));
     Ok(targets)
+}
+
+/// A path that exists as long as an interrupt number still is this line's.
+pub(super) fn witness(knob: &Knob, snapshot: &Snapshot) -> Option<PathBuf> {
+    // register_handler_proc (kernel/irq/proc.c) makes this directory for each handler.
+    let irq = line(knob, snapshot).ok()?;
+    let plain = !irq.action.is_empty() && !irq.action.contains(['/', ',', '\0']);
+    plain.then(|| PathBuf::from(format!("/proc/irq/{}/{}", irq.line, irq.action)))
+}
+
+/// What has to be set before what. Queues come and go with the channels, and their interrupt
+/// lines, RPS and the RSS table's queues with them; rings are made anew by many drivers, and
+/// threads are there once NAPI is threaded. Undone in reverse.
+fn rank(knob: &Knob) -> u8 {
+    match knob {
+        Knob::Channels { .. } => 0,
+        Knob::Ring { .. } => 1,
+        Knob::RssTable { .. } => 2,
+        Knob::ThreadedNapi { .. } => 3,
+        _ => 4,
+    }
+}
+
+/// Whether other settings come and go with this one, so that they can only be looked up after it.
+pub(super) fn reshapes(knob: &Knob) -> bool {
+    matches!(knob, Knob::Channels { .. } | Knob::ThreadedNapi { .. })
+}
+
+/// Why what is there now could not be put back exactly, so that it must not be replaced.
+pub(super) fn irreplaceable(knob: &Knob, text: &str) -> Option<String> {
+    let Knob::Qdisc { device } = knob else { return None };
+    let kind = text.split_whitespace().next().unwrap_or_default();
+    // What the kernel tells of these is what it takes; others have classes, filters or tables.
+    (!matches!(kind, "default" | "fq" | "fq_codel" | "cake" | "pfifo_fast")).then(|| {
+        format!("fixed: {kind} stands at the root of {device}, and could not be put back exactly")
+    })
 }
 
 /// The text of a kernel file as it has to be written to get the same state back.
@@ -168,7 +215,14 @@ pub fn meaning(knob: &Knob, text: &str) -> std::result::Result<Value, String> {
             "1" => Ok(Value::Switch(true)),
             _ => Err(unknown()),
         },
-        Shape::Word => Ok(Value::Word(text.trim().to_owned())),
+        // Of a qdisc, its handle and options follow.
+        Shape::Word => {
+            Ok(Value::Word(text.split_whitespace().next().unwrap_or_default().to_owned()))
+        }
+        Shape::Spread => Ok(match text.trim().parse() {
+            Ok(queues) => Value::Count(queues),
+            Err(_) => Value::Word(text.trim().to_owned()),
+        }),
         Shape::Words => Ok(Value::Word(text.split_whitespace().collect::<Vec<_>>().join(" "))),
     }
 }
@@ -290,6 +344,11 @@ mod tests {
         {
             assert!(!path_fits(&irq, Path::new(path)), "{path}");
         }
+        let ring = Knob::Ring { device: "eth0".into(), direction: "rx".into() };
+        assert!(path_fits(&ring, Path::new("ethtool/eth0/ring/rx")));
+        for path in ["ethtool/eth0/ring/tx", "/ethtool/eth0/ring/rx", "ethtool/eth1/ring/rx"] {
+            assert!(!path_fits(&ring, Path::new(path)), "{path}");
+        }
         assert!(path_fits(&rps("eth0"), Path::new("/sys/class/net/eth0/queues/rx-2/rps_cpus")));
         assert!(!path_fits(&rps("eth0"), Path::new("/sys/class/net/eth0/queues/rx-3/rps_cpus")));
         assert!(!path_fits(&rps("../x"), Path::new("/sys/class/net/../x/queues/rx-2/rps_cpus")));
@@ -312,6 +371,13 @@ mod tests {
         assert!(same_text(&buckets, "60000", "60416"));
         assert!(!same_text(&buckets, "60000", "131072"));
         let threaded = Knob::ThreadedNapi { device: "eth0".into() };
+        let rss = Knob::RssTable { device: "eth0".into() };
+        assert!(same_text(&rss, "4", "4") && !same_text(&rss, "4", "0,0,1,1"));
+        let qdisc = Knob::Qdisc { device: "eth0".into() };
+        assert!(same_text(&qdisc, "fq 80010000 08000100", "fq"));
+        assert!(!same_text(&qdisc, "fq 80010000 08000100", "default"));
+        assert_eq!(irreplaceable(&qdisc, "fq 80010000 08000100"), None);
+        assert!(irreplaceable(&qdisc, "htb 10000 08000100").is_some());
         assert!(meaning(&threaded, "2").is_err(), "a mode that we do not know is not \"on\"");
     }
 }

@@ -12,6 +12,7 @@
 //!
 //! Every function that writes takes a [`Lock`]: one process at a time.
 
+mod collateral;
 pub mod deadman;
 pub mod failure;
 pub mod knob;
@@ -21,6 +22,7 @@ mod session;
 pub mod undo;
 mod write;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -29,14 +31,14 @@ pub use rollback::{InForce, RolledBack, rollback, settle, status};
 pub use session::Session;
 
 use self::failure::Class;
-use self::knob::{Target, meaning, read_text, resolve, same};
+use self::knob::{Target, meaning, read_text, reshapes, resolve, same};
 use self::undo::Left;
-use self::write::{Trouble, listed, restore, set};
+use self::write::{Trouble, listed, set};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::{HostError, HostRead, HostWrite, clock};
 use crate::model::knob::{Knob, Value};
-use crate::model::plan::Candidate;
+use crate::model::plan::{Candidate, Change};
 use crate::model::snapshot::Snapshot;
 use crate::store::Lock;
 use crate::store::journal::{Entry, Header, Step, Writer};
@@ -98,6 +100,15 @@ pub fn prepare(
             prepared.writes.push(write);
         }
     }
+    // The kernel keeps the lowest frequency below the highest one (cpufreq_set_policy): room is
+    // made before it is used.
+    prepared.writes.sort_by_key(|w| match (&w.knob, &w.before, &w.after) {
+        (Knob::MinFrequency { .. }, ..) => 1,
+        (Knob::MaxFrequency { .. }, Value::Count(before), Value::Count(after)) => {
+            if after > before { 0 } else { 2 }
+        }
+        _ => 0,
+    });
     Ok(prepared)
 }
 
@@ -107,6 +118,12 @@ fn current(host: &dyn HostRead, target: Target) -> Result<Write> {
     let before_text = read_text(host, &path).map_err(|e| unreadable(host, &knob, &e))?;
     let before = meaning(&knob, &before_text)
         .map_err(|why| Error::not_supported(format!("read {knob}: {}", path.display()), why))?;
+    if !same(&knob, &wanted, &before)
+        && let Some(why) = knob::irreplaceable(&knob, &before_text)
+    {
+        return Err(Error::not_supported(format!("set {knob}: {}", path.display()), why)
+            .hint("take this setting out of the plan, or remove that queueing discipline first"));
+    }
     // Only a witness that is there can go away.
     let witness = witness.filter(|path| host.list(path).is_ok());
     let after_text = wanted.to_kernel();
@@ -140,35 +157,136 @@ pub fn apply(
     lock: &Lock,
     stop: &AtomicBool,
 ) -> Result<Applied> {
+    apply_looking(host, snapshot, &|| snapshot.clone(), candidate, lock, stop)
+}
+
+/// As [`apply`]; where the candidate changes channels or threaded NAPI, `look` describes the
+/// machine anew after that, for other queues, interrupt lines and threads are there then.
+///
+/// # Errors
+/// As [`apply`].
+pub fn apply_looking(
+    host: &dyn HostWrite,
+    snapshot: &Snapshot,
+    look: &dyn Fn() -> Snapshot,
+    candidate: &Candidate,
+    lock: &Lock,
+    stop: &AtomicBool,
+) -> Result<Applied> {
     let notes = settle(host, lock)?.notes;
-    let Prepared { writes, already } = prepare(host, snapshot, candidate)?;
-    let mut applied = Applied { writes: Vec::new(), already, notes };
-    if writes.is_empty() {
+    let mut applied = Applied { writes: Vec::new(), already: 0, notes };
+    let halted = || stop.load(Ordering::Relaxed);
+    let (shaping, rest) = stages(host, snapshot, candidate)?;
+    let first = prepare(host, snapshot, &shaping)?;
+    let mut journal: Option<Writer> = None;
+    let mut seen = None;
+    for (stage, part) in [(first, None), (Prepared::default(), Some(&rest))] {
+        let Prepared { writes, already } = match part {
+            None => stage,
+            Some(rest) => match prepare(host, seen.as_ref().unwrap_or(snapshot), rest) {
+                Ok(prepared) => prepared,
+                Err(e) => match &journal {
+                    Some(journal) => return Err(back_out(host, journal, Cause::Later(e))),
+                    None => return Err(e),
+                },
+            },
+        };
+        applied.already += already;
+        if writes.is_empty() {
+            continue;
+        }
+        if journal.is_none() && halted() {
+            return Err(Error::interrupted(format!("apply {}", candidate.name)));
+        }
+        let entries = writes.iter().map(|write| entry(write, vec![write.after_text.clone()]));
+        let mut entries: Vec<Entry> = entries.collect();
+        let mut hanging: Vec<Entry> = Vec::new();
+        if part.is_none() {
+            let channels = writes.iter().filter(|w| matches!(w.knob, Knob::Channels { .. }));
+            let devices: BTreeSet<&str> = channels.filter_map(|w| w.knob.device()).collect();
+            for device in devices {
+                hanging.extend(collateral::of_channels(host, snapshot, device));
+            }
+            hanging.retain(|h| !entries.iter().any(|e| e.knob == h.knob));
+        }
+        // Undone last, for undoing goes backwards.
+        let hang = hanging.len();
+        hanging.append(&mut entries);
+        let (writer, base) = match journal.take() {
+            None => (begin(host, lock, &candidate.name, hanging), 0),
+            Some(mut writer) => {
+                let base = writer.journal().header.entries.len();
+                if let Err(e) = writer.more(hanging) {
+                    return Err(back_out(host, &writer, Cause::Journal(e)));
+                }
+                (Ok(writer), base)
+            }
+        };
+        let writer = journal.insert(writer?);
+        for number in 0..hang {
+            // Not written by us, and ours all the same: whatever is there later is our doing.
+            if let Err(e) = writer.step(Step::Begin(number)) {
+                return Err(back_out(host, writer, Cause::Journal(e)));
+            }
+        }
+        for (number, write) in (base + hang..).zip(&writes) {
+            if halted() {
+                return Err(back_out(host, writer, Cause::Stopped(&candidate.name)));
+            }
+            if let Err(cause) = one(host, writer, number, write) {
+                return Err(back_out(host, writer, cause));
+            }
+        }
+        applied.writes.extend(writes);
+        if part.is_none() {
+            seen = Some(look());
+        }
+    }
+    let Some(mut journal) = journal else {
         applied.notes.push(format!("{} is in force already: nothing to write", candidate.name));
         return Ok(applied);
-    }
-    let halted = || stop.load(Ordering::Relaxed);
-    if halted() {
-        return Err(Error::interrupted(format!("apply {}", candidate.name)));
-    }
-    let entries = writes.iter().map(|write| entry(write, vec![write.after_text.clone()]));
-    let mut journal = begin(host, lock, &candidate.name, entries.collect())?;
-    for (number, write) in writes.iter().enumerate() {
-        if halted() {
-            return Err(back_out(host, &journal, Cause::Stopped(&candidate.name)));
-        }
-        if let Err(cause) = one(host, &mut journal, number, write) {
-            return Err(back_out(host, &journal, cause));
-        }
-    }
+    };
     if halted() {
         return Err(back_out(host, &journal, Cause::Stopped(&candidate.name)));
     }
     if let Err(e) = journal.step(Step::Applied(true)) {
         return Err(back_out(host, &journal, Cause::Journal(e)));
     }
-    applied.writes = writes;
     Ok(applied)
+}
+
+/// What has to be set before the rest can be looked up, and the rest. All of it is the rest where
+/// nothing of the former is to be changed.
+fn stages(
+    host: &dyn HostRead,
+    snapshot: &Snapshot,
+    candidate: &Candidate,
+) -> Result<(Candidate, Candidate)> {
+    let part = |settings| Candidate { settings, ..candidate.clone() };
+    let all = || candidate.settings.iter().cloned();
+    // Threads matter to nothing but what is set for them.
+    let threads = |device: &str| {
+        all().any(|c| matches!(&c.knob, Knob::NapiThread { device: d, .. } if d == device))
+    };
+    let first = |c: &Change| {
+        reshapes(&c.knob)
+            && match &c.knob {
+                Knob::ThreadedNapi { device } => threads(device),
+                _ => true,
+            }
+    };
+    let shaping = part(all().filter(first).collect());
+    if shaping.settings.is_empty() || prepare(host, snapshot, &shaping)?.writes.is_empty() {
+        return Ok((part(Vec::new()), candidate.clone()));
+    }
+    // What can't be meant at all is said before anything is written.
+    for change in all() {
+        change
+            .knob
+            .check(&change.after)
+            .map_err(|bad| Error::usage(format!("set {}", change.knob), bad))?;
+    }
+    Ok((shaping, part(all().filter(|c| !first(c)).collect())))
 }
 
 fn entry(write: &Write, after: Vec<String>) -> Entry {
@@ -211,6 +329,8 @@ enum Cause<'a> {
     Failed { number: usize, write: &'a Write, trouble: Trouble },
     /// The journal could not be written.
     Journal(Error),
+    /// What was to be set on the queues or threads that the first part made is not there.
+    Later(Error),
 }
 
 impl Cause<'_> {
@@ -222,6 +342,17 @@ impl Cause<'_> {
                 let error = Error::new(
                     ExitCode::RolledBack,
                     "keep the journal",
+                    format!("{e}; everything was rolled back"),
+                );
+                match e.remedy() {
+                    Some(hint) => error.hint(hint),
+                    None => error,
+                }
+            }
+            Self::Later(e) => {
+                let error = Error::new(
+                    ExitCode::RolledBack,
+                    "set the rest",
                     format!("{e}; everything was rolled back"),
                 );
                 match e.remedy() {
@@ -253,7 +384,7 @@ impl Cause<'_> {
     fn first(&self) -> String {
         match self {
             Self::Stopped(name) => format!("apply {name}: interrupted"),
-            Self::Journal(e) => e.to_string(),
+            Self::Journal(e) | Self::Later(e) => e.to_string(),
             Self::Failed { write, trouble, .. } => {
                 format!("set {}: {}: {trouble}", write.knob, write.path.display())
             }
@@ -270,8 +401,9 @@ fn back_out(host: &dyn HostWrite, journal: &Writer, cause: Cause<'_>) -> Error {
 /// Undoes an unfinished transaction of this very process, and removes its journal when nothing is
 /// left. Gives what could not be restored.
 fn put_back(host: &dyn HostWrite, journal: &Writer) -> Vec<Left> {
-    let plan = undo::undo(&[journal.journal()], |entry| rollback::now(host, entry), false);
-    let (_, left) = restore(host, plan);
+    let mut back = rollback::bring_back(host, &[journal.journal()], false);
+    let mut left = std::mem::take(&mut back.left);
+    left.append(&mut back.foreign);
     if left.is_empty()
         && let Err(e) = journal.remove()
     {

@@ -1,12 +1,16 @@
 //! Back to the state before, from the journals: on request, or because a process died.
 
-use super::knob::read_text;
+use std::path::PathBuf;
+
+use super::collateral::moved;
+use super::knob::{read_text, reshapes};
 use super::place::{Place, place};
 use super::undo::{Left, Now, Restore, undo};
 use super::write::{listed, restore};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::{HostRead, HostWrite};
+use crate::model::knob::Knob;
 use crate::store::journal::{Entry, Journal, Phase, Step};
 use crate::store::{Lock, StateDir};
 
@@ -183,17 +187,16 @@ fn unwind(host: &dyn HostWrite, lock: &Lock, mode: &Mode) -> Result<(RolledBack,
         }
     }
     let list: Vec<&Journal> = todo.iter().collect();
-    let mut plan =
-        undo(&list, |entry| now(host, entry), matches!(mode, Mode::Rollback { force: true, .. }));
-    for (knob, path) in &plan.gone {
+    let done = bring_back(host, &list, matches!(mode, Mode::Rollback { force: true, .. }));
+    for (knob, path) in &done.gone {
         result.notes.push(format!("{knob} ({}) is not here any more", path.display()));
     }
-    result.foreign = std::mem::take(&mut plan.foreign);
-    let (restored, left) = restore(host, plan);
-    result.restored = restored;
+    let left = done.left;
+    result.foreign = done.foreign;
+    result.restored = done.restored;
     let waits = matches!(mode, Mode::Rollback { .. });
     let stays = |journal: &Journal| {
-        let holds = |l: &Left| journal.header.entries.iter().any(|e| e.path == l.path);
+        let holds = |l: &Left| journal.header.entries.iter().any(|e| e.knob == l.knob);
         left.iter().any(holds) || (waits && result.foreign.iter().any(holds))
     };
     let finished: Vec<u32> = todo.iter().filter(|j| !stays(j)).map(|j| j.number).collect();
@@ -204,12 +207,42 @@ fn unwind(host: &dyn HostWrite, lock: &Lock, mode: &Mode) -> Result<(RolledBack,
     Ok((result, left))
 }
 
+/// What came of going back.
+pub(super) struct Back {
+    pub(super) restored: Vec<Restore>,
+    pub(super) foreign: Vec<Left>,
+    pub(super) left: Vec<Left>,
+    gone: Vec<(Knob, PathBuf)>,
+}
+
+/// Undoes `journals`, which come newest first.
+pub(super) fn bring_back(host: &dyn HostWrite, journals: &[&Journal], force: bool) -> Back {
+    let mut restored: Vec<Restore> = Vec::new();
+    // Once more when queues or threads came or went by it: what hangs on those that are back is
+    // restored then, and interrupt lines have other numbers.
+    for round in 0.. {
+        let mut plan = undo(journals, |entry| now(host, entry), force);
+        let foreign = std::mem::take(&mut plan.foreign);
+        let gone = std::mem::take(&mut plan.gone);
+        let (done, left) = restore(host, plan);
+        let again = round == 0 && done.iter().any(|r| reshapes(&r.knob));
+        restored.extend(done);
+        if !again {
+            let ours = |knob: &Knob| restored.iter().any(|r| r.knob == *knob);
+            // What went because its queue was undone too is as it was before.
+            let gone = gone.into_iter().filter(|(knob, _)| !ours(knob)).collect();
+            return Back { restored, foreign, left, gone };
+        }
+    }
+    Back { restored, foreign: Vec::new(), left: Vec::new(), gone: Vec::new() }
+}
+
 /// What is in an entry's file.
 pub(super) fn now(host: &dyn HostRead, entry: &Entry) -> Now {
     let witness = entry.witness.as_ref().map(|path| host.list(path));
     if witness.is_some_and(|found| found.is_err_and(|e| e.is_absent())) {
         // The number may be another line's by now.
-        return Now::Gone;
+        return moved(host, entry).unwrap_or(Now::Gone);
     }
     match read_text(host, &entry.path) {
         Ok(text) => Now::Text(text),

@@ -13,6 +13,13 @@ use crate::store::journal::{Entry, Journal, Progress};
 pub enum Now {
     /// This text.
     Text(String),
+    /// The setting is at another place than it was, with this text.
+    Elsewhere {
+        /// The kernel's file of today.
+        path: PathBuf,
+        /// What is in it.
+        text: String,
+    },
     /// The file, its device or its interrupt line is gone: there is nothing to restore.
     Gone,
     /// It can't be read, for this reason.
@@ -88,7 +95,11 @@ fn find<'a>(journal: &'a Journal, like: &Entry) -> Option<(&'a Entry, Progress)>
 
 fn one(plan: &mut Undo, newest: &Entry, chain: &[(&Entry, Progress)], now: Now, force: bool) {
     let Some((oldest, _)) = chain.last() else { return };
-    let (knob, path) = (newest.knob.clone(), newest.path.clone());
+    let knob = newest.knob.clone();
+    let (path, now) = match now {
+        Now::Elsewhere { path, text } => (path, Now::Text(text)),
+        other => (newest.path.clone(), other),
+    };
     let left = |actual, why: &str| Left {
         knob: knob.clone(),
         path: path.clone(),
@@ -101,7 +112,7 @@ fn one(plan: &mut Undo, newest: &Entry, chain: &[(&Entry, Progress)], now: Now, 
         return;
     }
     let current = match now {
-        Now::Text(text) => text,
+        Now::Text(text) | Now::Elsewhere { text, .. } => text,
         Now::Gone => {
             plan.gone.push((knob, path));
             return;

@@ -39,7 +39,9 @@ pub(super) fn run(context: &Context, args: &ApplyArgs) -> Result<ExitCode> {
         Some(seconds) => Some(confirm::arm(context, &lock, seconds)?),
         None => None,
     };
-    let applied = match apply::apply(host, &snapshot, &plan.candidate, &lock, &stop) {
+    let look = || discover::snapshot(host);
+    let applied = match apply::apply_looking(host, &snapshot, &look, &plan.candidate, &lock, &stop)
+    {
         Ok(applied) if !applied.writes.is_empty() => applied,
         other => {
             // Nothing is in force that would have to be confirmed.

@@ -20,7 +20,7 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::io::Errno;
 
-use super::{HostError, HostRead, HostResult, Query, errno};
+use super::{HostError, HostRead, HostResult, Query, Setting, errno};
 use crate::model::identity::HostIdentity;
 
 /// Where the errors lie.
@@ -159,6 +159,9 @@ impl Captured {
 
 impl HostRead for Captured {
     fn read(&self, path: &Path) -> HostResult<Vec<u8>> {
+        if let Some(setting) = Setting::at(path) {
+            return setting.read(self);
+        }
         self.answer("read", path, |real| self.files.read(real))
     }
 

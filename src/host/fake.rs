@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
-use super::{HostError, HostRead, HostResult, HostWrite, Query};
+use super::{HostError, HostRead, HostResult, HostWrite, Query, Setting};
 use crate::model::capacity::{Capacity, Source};
 use crate::model::cpuset::CpuSet;
 use crate::model::identity::HostIdentity;
@@ -30,6 +30,12 @@ enum Kind {
     Switch,
     /// Two numbers, printed with a tab between them (proc_dointvec).
     Range,
+    /// The queues of a device: they and their interrupt lines come and go by it.
+    Channels,
+    /// An equal spread or a table; the empty text is the driver's own.
+    Spread,
+    /// A root qdisc, with a handle of its own unless it is the default.
+    Qdisc,
     /// One of the governors.
     Governor,
     /// Not writable.
@@ -47,13 +53,15 @@ struct Memory {
     files: BTreeMap<PathBuf, FakeFile>,
     inodes: BTreeMap<PathBuf, u64>,
     writes: usize,
+    /// Device and queue of each line, from [`FIRST_LINE`] on.
+    lines: Vec<Option<(String, u32)>>,
 }
 
 /// A router in memory.
 #[derive(Debug)]
 pub struct FakeHost {
     cpus: u32,
-    devices: Vec<(String, u32)>,
+    devices: Vec<String>,
     identity: Mutex<HostIdentity>,
     memory: Mutex<Memory>,
 }
@@ -68,29 +76,30 @@ impl FakeHost {
     pub fn router(cpus: u32, devices: &[(&str, u32)]) -> Self {
         let host = Self {
             cpus,
-            devices: devices.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect(),
+            devices: devices.iter().map(|(name, _)| (*name).to_owned()).collect(),
             identity: Mutex::new(HostIdentity { boot_id: "boot-1".into(), netns: 4_026_531_840 }),
             memory: Mutex::new(Memory::default()),
         };
         let all: CpuSet = (0..cpus).map(CpuId).collect();
-        let (all, none) = (host.print(&all), host.print(&CpuSet::empty()));
+        let all = host.print(&all);
         {
             let mut memory = hold(&host.memory);
+            for (device, queues) in devices {
+                (0..*queues).for_each(|queue| host.add_queue(&mut memory, device, queue));
+            }
             let mut add = |path: String, kind, text: &str| {
                 memory.files.insert(path.into(), FakeFile { kind, text: text.to_owned() });
             };
-            for (line, (device, queue)) in host.lines() {
-                let queues = format!("/sys/class/net/{device}/queues");
-                add(format!("{queues}/rx-{queue}/rps_cpus"), Kind::Mask { irq: false }, &none);
-                add(format!("{queues}/rx-{queue}/rps_flow_cnt"), Kind::Count, "0");
-                add(format!("{queues}/tx-{queue}/xps_cpus"), Kind::Mask { irq: false }, &none);
-                add(format!("{queues}/tx-{queue}/xps_rxqs"), Kind::Mask { irq: false }, &none);
-                let irq = format!("/proc/irq/{line}");
-                add(format!("{irq}/smp_affinity"), Kind::Mask { irq: true }, &all);
-                add(format!("{irq}/effective_affinity"), Kind::Fixed, &host.print_first());
-                add(format!("{irq}/{device}-{queue}/spurious"), Kind::Fixed, "0");
-            }
-            for (device, _) in &host.devices {
+            for (device, queues) in devices {
+                let ethtool = format!("ethtool/{device}");
+                add(format!("{ethtool}/channels/combined"), Kind::Channels, &queues.to_string());
+                add(format!("{ethtool}/ring/rx"), Kind::Number, "256");
+                add(format!("{ethtool}/coalesce/rx-usecs"), Kind::Number, "50");
+                add(format!("{ethtool}/coalesce/adaptive-rx"), Kind::Switch, "1");
+                add(format!("{ethtool}/feature/rx-gro-list"), Kind::Switch, "0");
+                add(format!("{ethtool}/rss"), Kind::Spread, &queues.to_string());
+                add(format!("qdisc/{device}"), Kind::Qdisc, "default");
+                add(format!("napi/{device}/0"), Kind::Mask { irq: true }, &all);
                 let device = format!("/sys/class/net/{device}");
                 add(format!("{device}/threaded"), Kind::Switch, "0");
                 add(format!("{device}/napi_defer_hard_irqs"), Kind::Number, "0");
@@ -129,7 +138,11 @@ impl FakeHost {
             governor: Some(governor.clone()),
             ..Cpu::default()
         };
-        let netdev = |(index, (name, queues)): (usize, &(String, u32))| NetDev {
+        let lines: Vec<(IrqLine, (String, u32))> = self.lines();
+        let queues = |device: &str| -> Vec<u32> {
+            lines.iter().filter(|(_, of)| of.0 == device).map(|(_, of)| of.1).collect()
+        };
+        let netdev = |(index, name): (usize, &String)| NetDev {
             name: name.clone(),
             ifindex: u32::try_from(index).unwrap_or(0) + 2,
             kind: None,
@@ -141,10 +154,12 @@ impl FakeHost {
             full_duplex: None,
             mtu: 1500,
             numa_node: None,
-            rx_queues: (0..*queues)
+            rx_queues: queues(name)
+                .into_iter()
                 .map(|index| RxQueue { index, rps: Some(CpuSet::empty()), flow_cnt: Some(0) })
                 .collect(),
-            tx_queues: (0..*queues)
+            tx_queues: queues(name)
+                .into_iter()
                 .map(|index| TxQueue { index, xps: Some(CpuSet::empty()) })
                 .collect(),
             lower: Vec::new(),
@@ -164,6 +179,7 @@ impl FakeHost {
             netdevs: self.devices.iter().enumerate().map(netdev).collect(),
             irqs: self
                 .lines()
+                .into_iter()
                 .map(|(line, (device, queue))| Irq {
                     line,
                     action: format!("{device}-{queue}"),
@@ -182,12 +198,64 @@ impl FakeHost {
         }
     }
 
-    fn lines(&self) -> impl Iterator<Item = (IrqLine, (String, u32))> + '_ {
-        self.devices
-            .iter()
-            .flat_map(|(name, queues)| (0..*queues).map(move |queue| (name.clone(), queue)))
-            .zip(FIRST_LINE..)
-            .map(|(of, line)| (IrqLine(line), of))
+    /// Lines with device and queue, by device and queue.
+    fn lines(&self) -> Vec<(IrqLine, (String, u32))> {
+        let memory = hold(&self.memory);
+        let taken = memory.lines.iter().zip(FIRST_LINE..);
+        let mut lines: Vec<(IrqLine, (String, u32))> =
+            taken.filter_map(|(of, line)| Some((IrqLine(line), of.clone()?))).collect();
+        let place = |name: &String| self.devices.iter().position(|d| d == name);
+        lines.sort_by_key(|(_, (device, queue))| (place(device), *queue));
+        lines
+    }
+
+    /// A queue as the kernel makes it, its interrupt on a number that was never used before.
+    fn add_queue(&self, memory: &mut Memory, device: &str, queue: u32) {
+        let line = FIRST_LINE + u32::try_from(memory.lines.len()).unwrap_or(0);
+        memory.lines.push(Some((device.to_owned(), queue)));
+        let all = self.print(&(0..self.cpus).map(CpuId).collect());
+        let none = self.print(&CpuSet::empty());
+        let mut add = |path: String, kind, text: &str| {
+            memory.files.insert(path.into(), FakeFile { kind, text: text.to_owned() });
+        };
+        let queues = format!("/sys/class/net/{device}/queues");
+        add(format!("{queues}/rx-{queue}/rps_cpus"), Kind::Mask { irq: false }, &none);
+        add(format!("{queues}/rx-{queue}/rps_flow_cnt"), Kind::Count, "0");
+        add(format!("{queues}/tx-{queue}/xps_cpus"), Kind::Mask { irq: false }, &none);
+        add(format!("{queues}/tx-{queue}/xps_rxqs"), Kind::Mask { irq: false }, &none);
+        let irq = format!("/proc/irq/{line}");
+        add(format!("{irq}/smp_affinity"), Kind::Mask { irq: true }, &all);
+        add(format!("{irq}/effective_affinity"), Kind::Fixed, &self.print_first());
+        add(format!("{irq}/{device}-{queue}/spurious"), Kind::Fixed, "0");
+    }
+
+    /// Gives a device so many queues: those that go lose what was set for them, and all of its
+    /// interrupt lines are made anew, as virtio_net and most drivers do it.
+    fn change_queues(&self, memory: &mut Memory, device: &str, count: u32) {
+        let mut kept: BTreeMap<PathBuf, FakeFile> = BTreeMap::new();
+        let queues = PathBuf::from(format!("/sys/class/net/{device}/queues"));
+        for queue in 0..count {
+            for name in [format!("rx-{queue}"), format!("tx-{queue}")] {
+                let directory = queues.join(name);
+                let files = memory.files.iter().filter(|(path, _)| path.starts_with(&directory));
+                kept.extend(files.map(|(path, file)| (path.clone(), file.clone())));
+            }
+        }
+        memory.files.retain(|path, _| !path.starts_with(&queues));
+        for (index, of) in memory.lines.iter_mut().enumerate() {
+            if of.as_ref().is_some_and(|(name, _)| name == device) {
+                *of = None;
+                let line = FIRST_LINE + u32::try_from(index).unwrap_or(0);
+                let directory = PathBuf::from(format!("/proc/irq/{line}"));
+                memory.files.retain(|path, _| !path.starts_with(&directory));
+            }
+        }
+        (0..count).for_each(|queue| self.add_queue(memory, device, queue));
+        memory.files.extend(kept);
+        // netif_set_real_num_rx_queues: a spread of the driver's own follows.
+        if let Some(rss) = memory.files.get_mut(Path::new(&format!("ethtool/{device}/rss"))) {
+            rss.text = count.to_string();
+        }
     }
 
     /// Every file with its text: what has to be the same byte for byte.
@@ -302,6 +370,16 @@ impl FakeHost {
                     _ => Err(Errno::INVAL),
                 }
             }
+            Kind::Channels => match text.parse::<u32>() {
+                Ok(1..=64) => Ok(text.to_owned()),
+                _ => Err(Errno::INVAL),
+            },
+            Kind::Spread => Ok(text.to_owned()),
+            Kind::Qdisc => match text.split(' ').collect::<Vec<_>>().as_slice() {
+                ["default"] | [_, _, ..] => Ok(text.to_owned()),
+                [kind] => Ok(format!("{kind} 80010000")),
+                [] => Err(Errno::INVAL),
+            },
             Kind::Governor if GOVERNORS.contains(&text) => Ok(text.to_owned()),
             Kind::Governor => Err(Errno::INVAL),
             Kind::Fixed => Err(Errno::ACCESS),
@@ -374,6 +452,10 @@ impl HostWrite for FakeHost {
         let file = memory.files.get_mut(path).ok_or_else(|| fail(Errno::NOENT))?;
         file.text = self.taken(file.kind, text).map_err(fail)?;
         memory.writes += 1;
+        if let Some(Setting::Channels(device, _)) = Setting::at(path) {
+            let count = text.trim().parse().map_err(|_| fail(Errno::INVAL))?;
+            self.change_queues(&mut memory, &device, count);
+        }
         Ok(())
     }
 }

@@ -25,6 +25,7 @@ pub mod faulty;
 mod live;
 mod query;
 mod recorder;
+pub mod setting;
 pub mod tar;
 mod tree;
 
@@ -37,6 +38,7 @@ pub use fake::FakeHost;
 pub use live::Live;
 pub use query::{Query, query_as};
 pub use recorder::{Record, Recorder};
+pub use setting::Setting;
 pub use tree::Tree;
 
 use crate::model::identity::HostIdentity;
@@ -47,7 +49,7 @@ pub const MAX_READ: u64 = 64 << 20;
 
 /// Reading a system.
 pub trait HostRead: Send + Sync {
-    /// The whole content of a file.
+    /// The whole content of a file, or the text of the [`Setting`] at an address.
     ///
     /// # Errors
     /// What the kernel answered; a file longer than [`MAX_READ`] is EFBIG, one that takes seconds
@@ -98,7 +100,8 @@ pub trait HostRead: Send + Sync {
 
 /// Changing a system.
 pub trait HostWrite: HostRead {
-    /// Writes a kernel file in one `write` call. An error may come from open, write or close.
+    /// Writes a kernel file in one `write` call, or sets the [`Setting`] at an address. An error
+    /// may come from open, write or close.
     ///
     /// # Errors
     /// What the kernel answered.

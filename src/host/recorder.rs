@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
-use super::{HostError, HostRead, HostResult, Query};
+use super::{HostError, HostRead, HostResult, Query, Setting};
 use crate::model::identity::HostIdentity;
 
 /// What was asked, and what the answers were.
@@ -120,6 +120,9 @@ fn is_own_process(path: &Path, target: &Path) -> bool {
 
 impl HostRead for Recorder<'_> {
     fn read(&self, path: &Path) -> HostResult<Vec<u8>> {
+        if let Some(setting) = Setting::at(path) {
+            return setting.read(self);
+        }
         let real = self.place(path);
         self.keep(real, self.host.read(path), |record, path, content| {
             // The first answer is the one that the machine's description was made of.

@@ -77,12 +77,72 @@ pub enum Knob {
         /// Policy directory name.
         policy: String,
     },
+    /// CPUs of a kernel thread that polls for a device (`napi/<device>-<NAPI number>`).
+    NapiThread {
+        /// Device name.
+        device: String,
+        /// Which of its threads, from 0 in the order of NAPI numbers: mostly that of the queues.
+        #[serde(rename = "queue")]
+        thread: u32,
+    },
+    /// Interrupt moderation of a device (`ethtool -C`).
+    Coalesce {
+        /// Device name.
+        device: String,
+        /// One of [`COALESCE`].
+        #[serde(rename = "name")]
+        parameter: String,
+    },
+    /// Descriptors of each ring of a device (`ethtool -G`). Most drivers stop the card for it.
+    Ring {
+        /// Device name.
+        device: String,
+        /// `rx` or `tx`.
+        #[serde(rename = "name")]
+        direction: String,
+    },
+    /// Queues of a device (`ethtool -L`). Queues, interrupt lines and what is set for them come
+    /// and go with it.
+    Channels {
+        /// Device name.
+        device: String,
+        /// `combined`, `rx` or `tx`.
+        #[serde(rename = "name")]
+        direction: String,
+    },
+    /// An offload of a device (`ethtool -K`).
+    Offload {
+        /// Device name.
+        device: String,
+        /// The kernel's name (`rx-gro-list`), not ethtool's short one.
+        #[serde(rename = "name")]
+        feature: String,
+    },
+    /// Which queue each hash bucket of received packets goes to (`ethtool -X`): a count spreads
+    /// them equally over the first queues, a word lists the queue of each bucket (`0,0,1,1`).
+    RssTable {
+        /// Device name.
+        device: String,
+    },
+    /// The queueing discipline at a device's root, one of [`QDISCS`]; `default` is the one that
+    /// the kernel puts there by itself (mq where there are several queues).
+    Qdisc {
+        /// Device name.
+        device: String,
+    },
     /// A file under /proc/sys, one of [`sysctl::SYSCTLS`].
     Sysctl {
         /// Its dotted name.
         name: String,
     },
 }
+
+/// Parameters of [`Knob::Coalesce`]; `adaptive-*` is on or off, the others are counts.
+pub const COALESCE: &[&str] =
+    &["rx-usecs", "rx-frames", "tx-usecs", "tx-frames", "adaptive-rx", "adaptive-tx"];
+
+/// What [`Knob::Qdisc`] can be set to, all without options.
+pub const QDISCS: &[&str] = &["default", "fq", "fq_codel", "cake", "pfifo_fast"];
 
 /// What kind of value a setting takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +159,8 @@ pub enum Shape {
     Word,
     /// Words between blanks; which blanks does not matter.
     Words,
+    /// A number of queues above 0, or a queue for each of many buckets with commas between.
+    Spread,
 }
 
 impl Shape {
@@ -111,6 +173,7 @@ impl Shape {
             Self::Switch => "on or off",
             Self::Word => "a word",
             Self::Words => "words",
+            Self::Spread => "a number of queues or a list of them",
         }
     }
 }
@@ -127,7 +190,14 @@ impl Knob {
             | Self::RpsFlowCnt { device, .. }
             | Self::ThreadedNapi { device }
             | Self::NapiDeferHardIrqs { device }
-            | Self::GroFlushTimeout { device } => Some(device),
+            | Self::GroFlushTimeout { device }
+            | Self::NapiThread { device, .. }
+            | Self::Coalesce { device, .. }
+            | Self::Ring { device, .. }
+            | Self::Channels { device, .. }
+            | Self::Offload { device, .. }
+            | Self::RssTable { device }
+            | Self::Qdisc { device } => Some(device),
             Self::Governor { .. }
             | Self::MinFrequency { .. }
             | Self::MaxFrequency { .. }
@@ -139,15 +209,24 @@ impl Knob {
     #[must_use]
     pub fn shape(&self) -> Option<Shape> {
         Some(match self {
-            Self::IrqAffinity { .. } | Self::RpsCpus { .. } | Self::XpsCpus { .. } => Shape::Cpus,
+            Self::IrqAffinity { .. }
+            | Self::RpsCpus { .. }
+            | Self::XpsCpus { .. }
+            | Self::NapiThread { .. } => Shape::Cpus,
             Self::XpsRxqs { .. } => Shape::Queues,
             Self::RpsFlowCnt { .. }
             | Self::NapiDeferHardIrqs { .. }
             | Self::GroFlushTimeout { .. }
             | Self::MinFrequency { .. }
-            | Self::MaxFrequency { .. } => Shape::Count,
-            Self::ThreadedNapi { .. } => Shape::Switch,
-            Self::Governor { .. } => Shape::Word,
+            | Self::MaxFrequency { .. }
+            | Self::Ring { .. }
+            | Self::Channels { .. } => Shape::Count,
+            Self::Coalesce { parameter, .. } if !parameter.starts_with("adaptive") => Shape::Count,
+            Self::ThreadedNapi { .. } | Self::Coalesce { .. } | Self::Offload { .. } => {
+                Shape::Switch
+            }
+            Self::RssTable { .. } => Shape::Spread,
+            Self::Governor { .. } | Self::Qdisc { .. } => Shape::Word,
             Self::Sysctl { name } => sysctl::find(name)?.shape,
         })
     }
@@ -182,6 +261,20 @@ impl Knob {
             Self::Sysctl { name } if sysctl::find(name).is_none() => {
                 return Err(BadSetting::Sysctl(name.clone()));
             }
+            Self::Coalesce { parameter: name, .. } if !COALESCE.contains(&name.as_str()) => {
+                return Err(BadSetting::Name(name.clone(), COALESCE.join(", ")));
+            }
+            Self::Ring { direction: name, .. } if !matches!(name.as_str(), "rx" | "tx") => {
+                return Err(BadSetting::Name(name.clone(), "rx, tx".into()));
+            }
+            Self::Channels { direction: name, .. }
+                if !matches!(name.as_str(), "combined" | "rx" | "tx") =>
+            {
+                return Err(BadSetting::Name(name.clone(), "combined, rx, tx".into()));
+            }
+            Self::Offload { feature, .. } if !is_feature(feature) => {
+                return Err(BadSetting::Word(feature.clone()));
+            }
             _ => {}
         }
         match self.device().filter(|device| !is_device_name(device)) {
@@ -200,12 +293,18 @@ impl Knob {
         let Some(shape) = self.shape() else { return Ok(()) };
         let fits = match (shape, value) {
             (Shape::Cpus, Value::Cpus(set)) => {
-                if set.is_empty() && matches!(self, Self::IrqAffinity { .. }) {
+                let needs = matches!(self, Self::IrqAffinity { .. } | Self::NapiThread { .. });
+                if set.is_empty() && needs {
                     return Err(BadSetting::NoCpu(self.clone()));
                 }
                 true
             }
             (Shape::Word, Value::Word(word)) => {
+                let other_qdisc =
+                    matches!(self, Self::Qdisc { .. }) && !QDISCS.contains(&word.as_str());
+                if other_qdisc {
+                    return Err(BadSetting::Name(word.clone(), QDISCS.join(", ")));
+                }
                 if !is_word(word) {
                     return Err(BadSetting::Word(word.clone()));
                 }
@@ -217,7 +316,23 @@ impl Knob {
                 }
                 true
             }
-            (Shape::Queues, Value::Queues(_))
+            (Shape::Spread, Value::Word(table)) => {
+                if table.trim_end_matches(',').split(',').any(|n| n.parse::<u32>().is_err()) {
+                    return Err(BadSetting::Word(table.clone()));
+                }
+                true
+            }
+            // No queue at all, and no ring at all, is a card that does nothing.
+            (_, Value::Count(0))
+                if matches!(
+                    self,
+                    Self::RssTable { .. } | Self::Channels { .. } | Self::Ring { .. }
+                ) =>
+            {
+                return Err(BadSetting::Nothing(self.clone()));
+            }
+            (Shape::Spread, Value::Count(_))
+            | (Shape::Queues, Value::Queues(_))
             | (Shape::Count, Value::Count(_))
             | (Shape::Switch, Value::Switch(_)) => true,
             _ => false,
@@ -249,6 +364,12 @@ fn is_word(word: &str) -> bool {
     (1..16).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_graphic())
 }
 
+/// Feature names are the kernel's own strings of at most ETH_GSTRING_LEN (32) bytes with the NUL.
+fn is_feature(name: &str) -> bool {
+    (1..32).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+}
+
 /// A setting that can't be meant as it stands.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadSetting {
@@ -261,6 +382,12 @@ pub enum BadSetting {
     /// Not a sysctl that a plan may set.
     #[error("{0:?} is not a sysctl that this program sets")]
     Sysctl(String),
+    /// None of those that there are.
+    #[error("{0:?} is none of {1}")]
+    Name(String, String),
+    /// A card without queues or descriptors.
+    #[error("{0} can't be 0")]
+    Nothing(Knob),
     /// Not a word that the kernel could know.
     #[error("{0:?} can't be the name of anything that the kernel knows")]
     Word(String),
@@ -292,6 +419,13 @@ impl fmt::Display for Knob {
             Self::ThreadedNapi { device } => write!(f, "threaded NAPI of {device}"),
             Self::NapiDeferHardIrqs { device } => write!(f, "napi_defer_hard_irqs of {device}"),
             Self::GroFlushTimeout { device } => write!(f, "gro_flush_timeout of {device}"),
+            Self::NapiThread { device, thread } => write!(f, "NAPI thread {thread} of {device}"),
+            Self::Coalesce { device, parameter } => write!(f, "{parameter} of {device}"),
+            Self::Ring { device, direction } => write!(f, "{direction} ring of {device}"),
+            Self::Channels { device, direction } => write!(f, "{direction} channels of {device}"),
+            Self::Offload { device, feature } => write!(f, "{feature} of {device}"),
+            Self::RssTable { device } => write!(f, "RSS table of {device}"),
+            Self::Qdisc { device } => write!(f, "root qdisc of {device}"),
             Self::Governor { policy } => write!(f, "governor of {policy}"),
             Self::MinFrequency { policy } => write!(f, "lowest frequency of {policy}"),
             Self::MaxFrequency { policy } => write!(f, "highest frequency of {policy}"),
@@ -400,6 +534,40 @@ mod tests {
         assert_eq!(ports.check(&word("1024 65535")), Ok(()));
         assert!(ports.check(&word("1024\t65535\n0")).is_err());
         assert_eq!(sysctl("net.ipv4.ip_forward").check(&Value::Switch(true)), Ok(()));
+    }
+
+    #[test]
+    fn what_is_set_by_netlink_is_checked_as_strictly() {
+        let device = || String::from("eth0");
+        let coalesce = |name: &str| Knob::Coalesce { device: device(), parameter: name.into() };
+        let channels = |name: &str| Knob::Channels { device: device(), direction: name.into() };
+        let qdisc = Knob::Qdisc { device: device() };
+        let rss = Knob::RssTable { device: device() };
+        let word = |word: &str| Value::Word(word.into());
+        let offload = |name: &str| Knob::Offload { device: device(), feature: name.into() };
+        for (knob, value) in [
+            (coalesce("rx-usecs"), Value::Count(0)),
+            (coalesce("adaptive-rx"), Value::Switch(true)),
+            (channels("combined"), Value::Count(1)),
+            (qdisc.clone(), word("fq")),
+            (rss.clone(), Value::Count(2)),
+            (rss.clone(), word("0,0,1,1")),
+            (offload("rx-gro-list"), Value::Switch(false)),
+        ] {
+            assert_eq!(knob.check(&value), Ok(()), "{knob} {value}");
+        }
+        for (knob, value) in [
+            (coalesce("rx-usecs"), Value::Switch(true)),
+            (coalesce("rx-usecs-irq/.."), Value::Count(1)),
+            (channels("combined"), Value::Count(0)),
+            (channels("other"), Value::Count(1)),
+            (qdisc, word("htb")),
+            (rss.clone(), Value::Count(0)),
+            (rss, word("0,x")),
+            (offload("../../x"), Value::Switch(false)),
+        ] {
+            assert!(knob.check(&value).is_err(), "{knob} {value}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   {"format":"linerate-journal","version":1,"boot_id":..,"netns":..,"entries":[..]}\n   fsynced
+//!   {"more":[..]}\n  settings that could only be looked up later; fsynced
 //!   {"begin":0}\n   before the first setting is written
 //!   {"done":0}\n    it was written and read back
 //!   ...
@@ -74,9 +75,12 @@ impl Header {
 }
 
 /// A line after the header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
+    /// Entries behind those of the header: what comes with queues that the transaction itself
+    /// made.
+    More(Vec<Entry>),
     /// The entry of this number is about to be written.
     Begin(usize),
     /// It was written and read back.
@@ -170,6 +174,10 @@ impl Journal {
                         if step == Step::Done(i) { Progress::Done } else { Progress::Begun };
                 }
             }
+            Step::More(entries) => {
+                self.header.entries.extend(entries);
+                self.progress.resize(self.header.entries.len(), Progress::Untouched);
+            }
             Step::Applied(yes) => {
                 self.phase = if yes { Phase::Applied } else { Phase::Unfinished };
             }
@@ -226,9 +234,20 @@ impl Writer {
     /// # Errors
     /// Not supported when the state directory is full or gone.
     pub fn step(&mut self, step: Step) -> Result<()> {
-        append(&mut self.file, &self.path, step)?;
+        append(&mut self.file, &self.path, &step)?;
         self.journal.take(step);
         Ok(())
+    }
+
+    /// Adds entries, which are on the disk when this returns.
+    ///
+    /// # Errors
+    /// As [`Writer::step`].
+    pub fn more(&mut self, entries: Vec<Entry>) -> Result<()> {
+        self.step(Step::More(entries))?;
+        self.file
+            .sync_all()
+            .map_err(|e| Error::not_supported(format!("write {}", self.path.display()), words(&e)))
     }
 
     /// The journal as written so far.
@@ -246,12 +265,12 @@ impl Writer {
     }
 }
 
-fn append(file: &mut File, path: &Path, step: Step) -> Result<()> {
+fn append(file: &mut File, path: &Path, step: &Step) -> Result<()> {
     let fail = |e: io::Error| {
         Error::not_supported(format!("write {}", path.display()), words(&e))
             .hint("free some space there; LINERATE_STATE_DIR names another place")
     };
-    let mut line = serde_json::to_vec(&step).map_err(|e| fail(e.into()))?;
+    let mut line = serde_json::to_vec(step).map_err(|e| fail(e.into()))?;
     line.push(b'\n');
     file.write_all(&line).map_err(fail)
 }
@@ -322,7 +341,7 @@ impl StateDir {
         let mut file = opened.map_err(|e| self.refused("write", &path, &e))?;
         // The last line may be torn: it must not swallow this one.
         file.write_all(b"\n").map_err(|e| self.refused("write", &path, &e))?;
-        append(&mut file, &path, step)
+        append(&mut file, &path, &step)
     }
 
     /// Removes a journal: nothing is left to undo.
@@ -366,6 +385,13 @@ mod tests {
         };
         assert_eq!(phase("{\"applied\":true}\n"), Phase::Applied);
         assert_eq!(phase("{\"applied\":true}\n{\"undo\":true}\n"), Phase::Unfinished);
+        // What was added stays in front of what was done to it.
+        let more = "{\"more\":[{\"knob\":{\"kind\":\"threaded-napi\",\"device\":\"eth0\"},\
+                    \"path\":\"/sys/class/net/eth0/threaded\",\"before\":\"0\",\"after\":[\"1\"]}]}\n";
+        let text = [FIXTURE, more.as_bytes(), b"{\"done\":3}\n"].concat();
+        let grown = Journal::parse(1, &text).unwrap().unwrap();
+        assert_eq!((grown.header.entries.len(), grown.progress.len()), (4, 4));
+        assert_eq!(grown.progress[3], Progress::Done);
         // A torn line must not swallow what a later run adds.
         assert_eq!(phase("{\"appl\n{\"applied\":true}\n"), Phase::Applied);
         assert_eq!(phase("{\"done\":99}\n{\"applied\":true}"), Phase::Unfinished);

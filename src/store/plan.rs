@@ -302,11 +302,13 @@ fn value_of(knob: &Knob, value: &toml::Value) -> std::result::Result<Value, Stri
         list.parse::<CpuSet>().map_err(|_| bad())
     };
     match (shape, value) {
-        (Shape::Count, toml::Value::Integer(n)) => {
+        (Shape::Count | Shape::Spread, toml::Value::Integer(n)) => {
             u64::try_from(*n).map(Value::Count).map_err(|_| bad())
         }
         (Shape::Switch, toml::Value::Boolean(on)) => Ok(Value::Switch(*on)),
-        (Shape::Word | Shape::Words, toml::Value::String(word)) => Ok(Value::Word(word.clone())),
+        (Shape::Word | Shape::Words | Shape::Spread, toml::Value::String(word)) => {
+            Ok(Value::Word(word.clone()))
+        }
         (Shape::Cpus, toml::Value::String(list)) => set(list).map(Value::Cpus),
         (Shape::Queues, toml::Value::String(list)) => set(list).map(Value::Queues),
         _ => Err(bad()),
@@ -456,6 +458,21 @@ mod tests {
             (Knob::GroFlushTimeout { device: device() }, Value::Count(200_000)),
             (Knob::MinFrequency { policy: policy() }, Value::Count(600_000)),
             (Knob::MaxFrequency { policy: policy() }, Value::Count(1_800_000)),
+            (Knob::NapiThread { device: device(), thread: 1 }, Value::Cpus("2".parse().unwrap())),
+            (Knob::Coalesce { device: device(), parameter: "rx-usecs".into() }, Value::Count(8)),
+            (
+                Knob::Coalesce { device: device(), parameter: "adaptive-rx".into() },
+                Value::Switch(false),
+            ),
+            (Knob::Ring { device: device(), direction: "rx".into() }, Value::Count(1024)),
+            (Knob::Channels { device: device(), direction: "combined".into() }, Value::Count(4)),
+            (
+                Knob::Offload { device: device(), feature: "rx-gro-list".into() },
+                Value::Switch(true),
+            ),
+            (Knob::RssTable { device: device() }, Value::Count(4)),
+            (Knob::RssTable { device: device() }, word("0,0,1,1")),
+            (Knob::Qdisc { device: device() }, word("fq")),
             (sysctl("net.core.netdev_budget"), Value::Count(600)),
             (sysctl("net.core.default_qdisc"), word("fq")),
             (sysctl("net.core.flow_limit_cpu_bitmap"), Value::Cpus("1".parse().unwrap())),

@@ -16,15 +16,19 @@ use crate::model::nic::Numbers;
 const SIOCETHTOOL: rustix::ioctl::Opcode = 0x8946;
 pub(super) const GDRVINFO: u32 = 0x3;
 pub(super) const GCOALESCE: u32 = 0xe;
+const SCOALESCE: u32 = 0xf;
 pub(super) const GRINGPARAM: u32 = 0x10;
+const SRINGPARAM: u32 = 0x11;
 pub(super) const GPAUSEPARAM: u32 = 0x12;
 const GSTRINGS: u32 = 0x1b;
 const GSTATS: u32 = 0x1d;
 const GRXCLSRLCNT: u32 = 0x2e;
 const GSSET_INFO: u32 = 0x37;
 pub(super) const GRXFHINDIR: u32 = 0x38;
+pub(super) const SRXFHINDIR: u32 = 0x39;
 const GFEATURES: u32 = 0x3a;
 pub(super) const GCHANNELS: u32 = 0x3c;
+const SCHANNELS: u32 = 0x3d;
 /// Kernel 3.16 and later: the RSS table with its key.
 pub(super) const GRSSH: u32 = 0x46;
 /// String sets (enum ethtool_stringset).
@@ -53,13 +57,15 @@ struct IfReq {
     rest: [usize; 3],
 }
 
-/// Words that the kernel may write for a command that only reads; `None` for any other command.
-fn written(command: u32, words: &[u32]) -> Option<usize> {
+/// Words that the kernel may write, or read for a command that sets; `None` for a command that is
+/// not one of the above.
+fn touched(command: u32, words: &[u32]) -> Option<usize> {
     let second = words.get(1).map_or(0, |n| *n as usize);
     match command {
-        GDRVINFO | GCOALESCE | GRINGPARAM | GPAUSEPARAM | GCHANNELS | GRXCLSRLCNT => Some(FIXED),
+        GDRVINFO | GCOALESCE | SCOALESCE | GRINGPARAM | SRINGPARAM | GPAUSEPARAM | GCHANNELS
+        | SCHANNELS | GRXCLSRLCNT => Some(FIXED),
         // As many entries as the second word says; with another number the kernel answers EINVAL.
-        GRXFHINDIR => Some(FIXED.max(second.checked_add(2)?)),
+        GRXFHINDIR | SRXFHINDIR => Some(FIXED.max(second.checked_add(2)?)),
         // A head of six words, entries and bytes of key as many as it asks for (struct
         // ethtool_rxfh; net/ethtool/ioctl.c, ethtool_get_rxfh).
         GRSSH => {
@@ -77,7 +83,7 @@ fn written(command: u32, words: &[u32]) -> Option<usize> {
     }
 }
 
-/// Asks one of the commands above; `words` begins with what the command takes, its first word is
+/// Asks, or sets by, one of the commands above; `words` begins with what the command takes, its first word is
 /// filled in here.
 ///
 /// # Errors
@@ -93,7 +99,7 @@ pub(super) fn ask(device: &str, command: u32, words: &mut [u32]) -> io::Result<(
     for (to, from) in name.iter_mut().zip(bytes) {
         *to = *from;
     }
-    if written(command, words).is_none_or(|most| words.len() < most) {
+    if touched(command, words).is_none_or(|most| words.len() < most) {
         return Err(Errno::INVAL.into());
     }
     match words.first_mut() {
@@ -107,9 +113,9 @@ pub(super) fn ask(device: &str, command: u32, words: &mut [u32]) -> io::Result<(
         None,
     )?;
     #[expect(unsafe_code, reason = "the old ethtool interface is an ioctl")]
-    // SAFETY: SIOCETHTOOL reads a struct ifreq, which `request` is a longer form of, and writes
-    // the command's structure behind its pointer. `words` was checked to have room for all that
-    // `written` says the command may write, and outlives the call; for GSTRINGS and GSTATS see
+    // SAFETY: SIOCETHTOOL reads a struct ifreq, which `request` is a longer form of, and reads or
+    // writes the command's structure behind its pointer. `words` was checked to have room for all that
+    // `touched` says the command may read or write, and outlives the call; for GSTRINGS and GSTATS see
     // `ROOM`.
     unsafe {
         rustix::ioctl::ioctl(
@@ -250,12 +256,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_little_room_and_commands_that_change_are_never_passed_on() {
+    fn too_little_room_and_unknown_commands_are_never_passed_on() {
         assert!(ask("lo", GDRVINFO, &mut [0; 9]).is_err());
         assert!(ask("lo", GSTRINGS, &mut [0; FIXED]).is_err());
         assert!(ask("lo", GFEATURES, &mut [0, 9]).is_err());
-        // ETHTOOL_SRINGPARAM
-        assert!(ask("lo", 0x11, &mut [0; FIXED]).is_err());
+        // ETHTOOL_RESET
+        let refused = ask("lo", 0x34, &mut [0; FIXED]).unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(Errno::INVAL.raw_os_error()));
+        // Setting what the loopback device has not is the driver's to refuse.
+        let refused = ask("lo", SRINGPARAM, &mut [0; FIXED]).unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(Errno::OPNOTSUPP.raw_os_error()));
         assert!(ask("a-name-longer-than-a-device", GDRVINFO, &mut [0; FIXED]).is_err());
     }
 

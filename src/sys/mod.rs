@@ -3,6 +3,7 @@
 //! Functions here act on the calling thread's network namespace and return plain
 //! [`std::io::Error`]s; `host` and `lab` attach the path or device.
 
+pub mod affinity;
 pub mod conntrack;
 pub mod ethtool;
 pub mod ethtool_ioctl;
@@ -16,9 +17,11 @@ pub mod nft;
 pub mod nft_list;
 pub mod nic;
 mod nic_counters;
+pub mod nic_set;
 pub mod packet;
 pub mod pinned;
 pub mod process;
+pub mod qdisc;
 pub mod rtnl;
 pub mod sched;
 pub mod socket;

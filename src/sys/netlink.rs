@@ -57,6 +57,7 @@ impl NlmF {
     /// In an answer: the list changed while it was read.
     pub(super) const DUMP_INTR: Self = Self(0x10);
     pub(super) const DUMP: Self = Self(0x300);
+    pub(super) const REPLACE: Self = Self(0x100);
     pub(super) const EXCL: Self = Self(0x200);
     pub(super) const CREATE: Self = Self(0x400);
     pub(super) const APPEND: Self = Self(0x800);

@@ -18,13 +18,13 @@ use crate::model::nic::{NicSettings, Numbers, Rss};
 // linux/ethtool_netlink.h: messages, and the names of their attributes from number 2 on (number 1
 // is the header).
 const RINGS_GET: u8 = 15;
-const RINGS: &[&str] =
+pub(super) const RINGS: &[&str] =
     &["rx-max", "rx-mini-max", "rx-jumbo-max", "tx-max", "rx", "rx-mini", "rx-jumbo", "tx"];
 const CHANNELS_GET: u8 = 17;
-const CHANNELS: &[&str] =
+pub(super) const CHANNELS: &[&str] =
     &["rx-max", "tx-max", "other-max", "combined-max", "rx", "tx", "other", "combined"];
 const COALESCE_GET: u8 = 19;
-const COALESCE: &[&str] = &[
+pub(super) const COALESCE: &[&str] = &[
     "rx-usecs",
     "rx-frames",
     "rx-usecs-irq",
@@ -43,7 +43,7 @@ const RSS_GET: u8 = 38;
 const RSS_HFUNC: u16 = 3;
 const RSS_INDIR: u16 = 4;
 const RSS_HKEY: u16 = 5;
-const HEADER: u16 = 1;
+pub(super) const HEADER: u16 = 1;
 
 /// What the driver tells of `device`; a group that it or this kernel lacks is `None`. Kernels
 /// before 5.6 are asked by the old ioctl, and those before 6.3 for RSS.
@@ -183,7 +183,7 @@ fn read_table_and_key(words: &[u32], entries: usize, key: usize) -> Rss {
 }
 
 /// The RSS table: asked for once with room for none, which answers how long it is.
-fn table(device: &str) -> io::Result<Option<Rss>> {
+pub(super) fn table(device: &str) -> io::Result<Option<Rss>> {
     let mut words = vec![0; FIXED];
     ask(device, GRXFHINDIR, &mut words)?;
     let size = words.get(1).and_then(|n| usize::try_from(*n).ok()).unwrap_or(0);

@@ -29,8 +29,9 @@ const VETH_INFO_PEER: u16 = 1;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const RTA_GATEWAY: u16 = 5;
-const TCA_KIND: u16 = 1;
-const TC_H_ROOT: u32 = 0xffff_ffff;
+pub(super) const TCA_KIND: u16 = 1;
+const TCA_OPTIONS: u16 = 2;
+pub(super) const TC_H_ROOT: u32 = 0xffff_ffff;
 const IFF_UP: u32 = 1;
 const AF_INET: u8 = 2;
 const RT_TABLE_MAIN: u8 = 254;
@@ -184,7 +185,16 @@ fn sort_qdiscs(answers: &[Vec<u8>], links: &BTreeMap<u32, String>) -> Vec<Qdisc>
     };
     let named = |q: &TcMsg| {
         let device = links.get(&q.index)?.clone();
-        Some(Qdisc { device, kind: q.kind.clone(), queue: queue(q)? })
+        let queue = queue(q)?;
+        // Those of the queues are not set one by one.
+        let root = queue.is_none();
+        Some(Qdisc {
+            device,
+            kind: q.kind.clone(),
+            queue,
+            handle: root.then_some(q.handle),
+            options: q.options.clone().filter(|_| root && q.handle != 0),
+        })
     };
     let mut found: Vec<Qdisc> = all.iter().filter_map(named).collect();
     found.sort_by(|a, b| (&a.device, a.queue).cmp(&(&b.device, b.queue)));
@@ -196,6 +206,7 @@ struct TcMsg {
     handle: u32,
     parent: u32,
     kind: String,
+    options: Option<String>,
 }
 
 impl TcMsg {
@@ -205,11 +216,13 @@ impl TcMsg {
             handle: u32_at(body, 8)?,
             parent: u32_at(body, 12)?,
             kind: text(attribute(body.get(TCMSG..)?, TCA_KIND)?),
+            options: attribute(body.get(TCMSG..)?, TCA_OPTIONS)
+                .map(|bytes| bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
         })
     }
 }
 
-fn index_of(device: &str) -> io::Result<u32> {
+pub(super) fn index_of(device: &str) -> io::Result<u32> {
     let socket = rustix::net::socket(
         rustix::net::AddressFamily::INET,
         rustix::net::SocketType::DGRAM,

@@ -29,8 +29,8 @@ fn whatever_fails_at_whichever_write_all_is_new_or_exactly_old() {
                     assert!(scratch.is_clean(), "{context}");
                 }
                 Err(error) => {
-                    let denied =
-                        at == 0 && matches!(fault, Fault::Once(Errno::ACCESS | Errno::ROFS));
+                    let denied = at == 0
+                        && matches!(fault, Fault::Once(Errno::ACCESS | Errno::PERM | Errno::ROFS));
                     let code = if denied { ExitCode::NotPermitted } else { ExitCode::RolledBack };
                     assert_eq!(error.code(), code, "{context}: {error}");
                     assert_eq!(fake.content(), old, "{context}: {error}");
@@ -121,12 +121,12 @@ fn busy_for_a_moment_is_waited_out_and_busy_for_good_is_not() {
 fn a_line_that_cant_be_moved_is_called_fixed_and_is_not_tried_again() {
     for errno in [Errno::IO, Errno::PERM, Errno::INVAL] {
         let (fake, scratch) = (router(), Scratch::new());
-        let door = Faulty::new(&fake, vec![(0, Fault::Always(errno))]);
+        let door = Faulty::new(&fake, vec![(FIRST_LINE, Fault::Always(errno))]);
         let error = do_apply(&door, &fake, &spread(), &scratch).unwrap_err();
         assert!(error.to_string().contains("fixed:"), "{error}");
         assert!(error.to_string().contains("/proc/irq/24/smp_affinity"), "{error}");
         assert!(error.remedy().is_some());
-        assert_eq!(door.tried(), 1);
+        assert_eq!(door.tried(), 2 * FIRST_LINE + 1, "those before are made and undone");
     }
 }
 

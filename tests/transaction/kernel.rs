@@ -121,16 +121,16 @@ fn a_state_directory_that_runs_full_in_the_middle_rolls_everything_back() {
     };
     let scratch = Scratch::new();
     let dir = scratch.0.clone();
-    // One page of room, in the mount namespace of that thread alone; the name's length decides
+    // Two pages of room, in the mount namespace of that thread alone; the name's length decides
     // where in the transaction it is used up.
     let outcomes = netns.run(move || {
         let dir = dir.join("small");
         fs::create_dir(&dir).unwrap();
-        mount("small", &dir, "tmpfs", MountFlags::empty(), Some(c"size=4k,mode=700")).unwrap();
+        mount("small", &dir, "tmpfs", MountFlags::empty(), Some(c"size=8k,mode=700")).unwrap();
         let state = StateDir::at(&dir);
         let old = router().content();
         let mut outcomes = BTreeMap::new();
-        for length in (1_000..4_000).step_by(10) {
+        for length in (3_000..6_000).step_by(10) {
             let fake = router();
             // The page of a removed file may come back a moment later on a busy machine.
             let lock = (0..100)

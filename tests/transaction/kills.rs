@@ -89,7 +89,7 @@ fn a_lying_driver_and_a_kill_leave_nothing_behind() {
     let (fake, scratch) = (router(), Scratch::new());
     let old = fake.content();
     // The write leaves neither the old nor the new value, and the process dies on the spot.
-    dies(&fake, &scratch, (2, Fault::KilledAfter), |door| {
+    dies(&fake, &scratch, (FIRST_LINE + 2, Fault::KilledAfter), |door| {
         do_apply(door, &fake, &spread(), &scratch)
     });
     fake.meddle(Path::new("/sys/class/net/eth0/queues/rx-0/rps_cpus"), "8");

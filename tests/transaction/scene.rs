@@ -106,10 +106,26 @@ pub(crate) fn spread() -> Candidate {
                 Knob::XpsRxqs { device: "eth0".into(), queue: 1 },
                 Value::Queues("0-1".parse().unwrap()),
             ),
-            (Knob::ThreadedNapi { device: "eth1".into() }, Value::Switch(true)),
+            (Knob::ThreadedNapi { device: "eth0".into() }, Value::Switch(true)),
             (Knob::NapiDeferHardIrqs { device: "eth0".into() }, Value::Count(2)),
             (Knob::GroFlushTimeout { device: "eth0".into() }, Value::Count(200_000)),
             (Knob::MinFrequency { policy: "policy0".into() }, Value::Count(1_200_000)),
+            (
+                Knob::Coalesce { device: "eth0".into(), parameter: "rx-usecs".into() },
+                Value::Count(8),
+            ),
+            (
+                Knob::Coalesce { device: "eth0".into(), parameter: "adaptive-rx".into() },
+                Value::Switch(false),
+            ),
+            (Knob::Ring { device: "eth1".into(), direction: "rx".into() }, Value::Count(1024)),
+            (
+                Knob::Offload { device: "eth1".into(), feature: "rx-gro-list".into() },
+                Value::Switch(true),
+            ),
+            (Knob::RssTable { device: "eth0".into() }, Value::Word("0,0,0,1".into())),
+            (Knob::Qdisc { device: "eth1".into() }, Value::Word("fq".into())),
+            (Knob::NapiThread { device: "eth1".into(), thread: 0 }, cpus("3")),
             (sysctl("net.core.rps_sock_flow_entries"), Value::Count(30_000)),
             (sysctl("net.core.netdev_budget"), Value::Count(600)),
             (sysctl("net.ipv4.ip_local_port_range"), Value::Word("1024 65535".into())),
@@ -117,8 +133,12 @@ pub(crate) fn spread() -> Candidate {
     )
 }
 
+/// Which write of [`spread`] is the first to an interrupt line: rings, the RSS table and threaded
+/// NAPI come before.
+pub(crate) const FIRST_LINE: usize = 3;
+
 /// Those of [`spread`] that differ from what the router starts with.
-pub(crate) const WRITES: usize = 15;
+pub(crate) const WRITES: usize = 22;
 
 pub(crate) fn one_cpu() -> Candidate {
     candidate(
