@@ -185,7 +185,8 @@ pub(super) fn irreplaceable(knob: &Knob, text: &str) -> Option<String> {
     let Knob::Qdisc { device } = knob else { return None };
     let kind = text.split_whitespace().next().unwrap_or_default();
     // What the kernel tells of these is what it takes; others have classes, filters or tables.
-    (!matches!(kind, "default" | "fq" | "fq_codel" | "cake" | "pfifo_fast")).then(|| {
+    let known = ["default", "fq", "fq_codel", "cake", "pfifo_fast", "pfifo", "bfifo"];
+    (!known.contains(&kind)).then(|| {
         format!("fixed: {kind} stands at the root of {device}, and could not be put back exactly")
     })
 }

@@ -15,6 +15,7 @@
 mod collateral;
 pub mod deadman;
 pub mod failure;
+pub mod inventory;
 pub mod knob;
 mod place;
 mod rollback;

@@ -111,6 +111,8 @@ pub enum Part {
     Path,
     /// Kernel and board
     Kernel,
+    /// Every setting: what it is, what it may be, whether it can be changed
+    Knobs,
 }
 
 /// `plan`

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::args::CaptureArgs;
 use super::context::Context;
+use crate::apply::inventory::inventory;
 use crate::capture::{Capture, Summary};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
@@ -15,7 +16,11 @@ use crate::{discover, store};
 pub(super) fn run(context: &Context, args: &CaptureArgs) -> Result<ExitCode> {
     let host = context.live("capture this machine")?;
     let out = &context.out;
-    let mut capture = Capture::take(host, |door| drop(discover::snapshot(door)));
+    let mut capture = Capture::take(host, |door| {
+        let snapshot = discover::snapshot(door);
+        // Reads what discovery does not: limits and sysctls.
+        drop(inventory(door, &snapshot));
+    });
     for sample in 0..args.samples {
         if sample > 0 {
             out.progress(format_args!("counters {sample} of {}", args.samples));

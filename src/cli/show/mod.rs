@@ -1,6 +1,7 @@
 //! `linerate show`: what this router is, on one screen.
 
 mod kernel;
+mod knobs;
 mod nics;
 mod path;
 mod stack;
@@ -8,6 +9,7 @@ mod stack;
 use super::args::{Part, ShowArgs};
 use super::context::Context;
 use super::table::Table;
+use crate::apply::inventory::{Item, inventory};
 use crate::discover;
 use crate::error::Result;
 use crate::exit_code::ExitCode;
@@ -20,6 +22,15 @@ use crate::plan::Intake;
 pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<ExitCode> {
     let snapshot = discover::snapshot(context.reader());
     let out = &context.out;
+    if args.part == Some(Part::Knobs) {
+        let items = inventory(context.reader(), &snapshot);
+        if out.json {
+            out.json(&Settings { format: "linerate-knobs", version: 1, knobs: &items })?;
+        } else {
+            out.data(knobs::knobs(context, &snapshot, &items).join("\n"))?;
+        }
+        return Ok(ExitCode::Done);
+    }
     if out.json {
         out.json(&Shown { format: "linerate-show", version: 1, snapshot: &snapshot })?;
         return Ok(ExitCode::Done);
@@ -44,6 +55,8 @@ pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<ExitCode> {
             Part::Path if detail => path::path(context, &snapshot),
             Part::Path => path::summary(context, &snapshot),
             Part::Kernel => kernel::kernel(context, &snapshot),
+            // Shown alone, above.
+            Part::Knobs => Vec::new(),
         };
         if !lines.is_empty() && !told.is_empty() {
             lines.push(String::new());
@@ -72,6 +85,13 @@ struct Shown<'a> {
     version: u32,
     #[serde(flatten)]
     snapshot: &'a Snapshot,
+}
+
+#[derive(serde::Serialize)]
+struct Settings<'a> {
+    format: &'static str,
+    version: u32,
+    knobs: &'a [Item],
 }
 
 fn machine(context: &Context, snapshot: &Snapshot) -> Vec<String> {

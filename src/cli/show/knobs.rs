@@ -1,0 +1,192 @@
+//! Every setting with what it is, what it may be, and whether it can be changed.
+
+use super::nics::wrap;
+use crate::apply::inventory::{Item, State};
+use crate::cli::context::Context;
+use crate::cli::table::Table;
+use crate::model::knob::Knob;
+use crate::model::snapshot::Snapshot;
+
+/// A line of the table: settings of one kind, of queues next to each other, that are alike.
+struct Line {
+    what: String,
+    numbers: Vec<u32>,
+    now: String,
+    allowed: String,
+    state: &'static str,
+    why: String,
+}
+
+pub(super) fn knobs(context: &Context, snapshot: &Snapshot, items: &[Item]) -> Vec<String> {
+    // A virtual device that is down carries nothing: a name for all of its settings.
+    let idle = |name: &str| {
+        snapshot.netdev(name).is_some_and(|d| !d.is_hardware() && d.operstate == "down")
+    };
+    let mut groups: Vec<(&str, Vec<&Item>)> = Vec::new();
+    let mut down: Vec<&str> = Vec::new();
+    for item in items {
+        let of = group(&item.knob);
+        if idle(of) {
+            if !down.contains(&of) {
+                down.push(of);
+            }
+            continue;
+        }
+        match groups.last_mut() {
+            Some((name, list)) if *name == of => list.push(item),
+            _ => groups.push((of, vec![item])),
+        }
+    }
+    let mut table = Table::new(&["setting", "is", "may be", "", "why"]);
+    let mut told: Vec<(&str, usize, Vec<Listed>)> = Vec::new();
+    for (name, list) in groups {
+        let (lines, listed) = fold(&list);
+        told.push((name, lines.len(), listed));
+        for line in lines {
+            let named = format!("  {}", named(&line));
+            table.row([named, line.now, line.allowed, line.state.into(), line.why]);
+        }
+    }
+    let mut rows = table.lines().into_iter();
+    let mut lines: Vec<String> =
+        rows.next().map(|line| context.out.bold(line)).into_iter().collect();
+    for (name, count, listed) in told {
+        lines.push(context.out.bold(name));
+        lines.extend(rows.by_ref().take(count));
+        // What is not there takes a line for each reason, not one for each setting.
+        for (what, names) in listed {
+            let last = names.len().saturating_sub(1);
+            let listed: Vec<String> = names
+                .iter()
+                .enumerate()
+                .map(|(at, name)| if at < last { format!("{name},") } else { name.clone() })
+                .collect();
+            let text = format!("{what}:");
+            let words: Vec<&str> =
+                [text.as_str()].into_iter().chain(listed.iter().map(String::as_str)).collect();
+            for (at, line) in wrap(&words, 96).into_iter().enumerate() {
+                let indent = if at == 0 { "  " } else { "    " };
+                let line = format!("{indent}{line}");
+                // What can be changed is what one came for.
+                let pale = what.starts_with("absent") || what.starts_with("fixed");
+                lines.push(if pale { context.out.dim(line) } else { line });
+            }
+        }
+    }
+    if !down.is_empty() {
+        let down = down.join(", ");
+        lines.push(context.out.dim(format!("down, and left out here (--json has them): {down}")));
+    }
+    lines
+}
+
+fn group(knob: &Knob) -> &str {
+    match knob {
+        Knob::Governor { policy }
+        | Knob::MinFrequency { policy }
+        | Knob::MaxFrequency { policy } => policy,
+        Knob::Sysctl { .. } => "sysctl",
+        other => other.device().unwrap_or("other"),
+    }
+}
+
+/// What several settings have in common, and their names.
+type Listed = (String, Vec<String>);
+
+/// Alike ones next to each other as one line; offloads by what they are, and those that can't be
+/// changed by reason.
+fn fold(items: &[&Item]) -> (Vec<Line>, Vec<Listed>) {
+    let mut lines: Vec<Line> = Vec::new();
+    let mut listed: Vec<Listed> = Vec::new();
+    let mut list = |what: String, name: String| match listed.iter_mut().find(|(w, _)| *w == what) {
+        Some((_, names)) if names.contains(&name) => {}
+        Some((_, names)) => names.push(name),
+        None => listed.push((what, vec![name])),
+    };
+    for item in items {
+        let (what, number) = title(&item.knob);
+        let now = item.now.as_ref().map_or_else(|| "?".to_owned(), ToString::to_string);
+        let offload = matches!(item.knob, Knob::Offload { .. });
+        let (state, why) = match &item.state {
+            State::Changeable if offload => {
+                list(format!("offloads that are {now}, and changeable"), what);
+                continue;
+            }
+            State::Changeable => ("changeable", String::new()),
+            State::Fixed(why) if offload => {
+                list(format!("fixed ({why})"), format!("{what} {now}"));
+                continue;
+            }
+            State::Fixed(why) => ("fixed", why.clone()),
+            State::Unknown(why) if item.now.is_none() => {
+                list(format!("unknown ({why})"), what);
+                continue;
+            }
+            State::Unknown(why) => ("unknown", why.clone()),
+            State::Absent(why) => {
+                list(format!("absent ({why})"), what);
+                continue;
+            }
+        };
+        let alike = |line: &&mut Line| {
+            number.is_some()
+                && line.what == what
+                && (line.now.as_str(), line.state, &line.why) == (now.as_str(), state, &why)
+        };
+        match lines.iter_mut().rev().find(alike) {
+            Some(line) => line.numbers.extend(number),
+            None => lines.push(Line {
+                what,
+                numbers: number.into_iter().collect(),
+                now,
+                allowed: item.allowed.clone(),
+                state,
+                why,
+            }),
+        }
+    }
+    (lines, listed)
+}
+
+/// What it is called below its device, and the queue.
+fn title(knob: &Knob) -> (String, Option<u32>) {
+    let plain = |what: &str| (what.to_owned(), None);
+    match knob {
+        Knob::IrqAffinity { irq } => (format!("interrupt {}", irq.role), Some(irq.queue)),
+        Knob::RpsCpus { queue, .. } => ("RPS rx".into(), Some(*queue)),
+        Knob::RpsFlowCnt { queue, .. } => ("RFS entries rx".into(), Some(*queue)),
+        Knob::XpsCpus { queue, .. } => ("XPS tx".into(), Some(*queue)),
+        Knob::XpsRxqs { queue, .. } => ("XPS by rx queue tx".into(), Some(*queue)),
+        Knob::NapiThread { thread, .. } => ("NAPI thread".into(), Some(*thread)),
+        Knob::ThreadedNapi { .. } => plain("threaded NAPI"),
+        Knob::NapiDeferHardIrqs { .. } => plain("napi_defer_hard_irqs"),
+        Knob::GroFlushTimeout { .. } => plain("gro_flush_timeout"),
+        Knob::Coalesce { parameter, .. } => plain(parameter),
+        Knob::Ring { direction, .. } => (format!("ring {direction}"), None),
+        Knob::Channels { direction, .. } => (format!("channels {direction}"), None),
+        Knob::Offload { feature, .. } => plain(feature),
+        Knob::RssTable { .. } => plain("RSS table"),
+        Knob::Qdisc { .. } => plain("root qdisc"),
+        Knob::Governor { .. } => plain("governor"),
+        Knob::MinFrequency { .. } => plain("lowest frequency"),
+        Knob::MaxFrequency { .. } => plain("highest frequency"),
+        Knob::Sysctl { name } => plain(name),
+    }
+}
+
+/// `RPS rx-0..3`.
+fn named(line: &Line) -> String {
+    let mut numbers = line.numbers.clone();
+    numbers.sort_unstable();
+    match (numbers.first(), numbers.last()) {
+        (Some(first), Some(last)) if first == last => format!("{}-{first}", line.what),
+        (Some(first), Some(last)) if usize::try_from(last - first) == Ok(numbers.len() - 1) => {
+            format!("{}-{first}..{last}", line.what)
+        }
+        (Some(_), Some(_)) => {
+            let list: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+            format!("{}-{}", line.what, list.join(","))
+        }
+        _ => line.what.clone(),
+    }
+}

@@ -1,0 +1,220 @@
+//! Settings that are no files, on the running kernel: veth pairs in a namespace of the test's own.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(clippy::disallowed_methods, reason = "tests set their own scene")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use linerate::apply::{self, inventory};
+use linerate::discover;
+use linerate::exit_code::ExitCode;
+use linerate::host::{HostRead, Live};
+use linerate::model::knob::{Knob, Value};
+use linerate::model::plan::{Candidate, Change};
+use linerate::store::StateDir;
+use linerate::sys::ethtool;
+use linerate::sys::netns::NetnsThread;
+use linerate::verify::verify;
+
+static GO_ON: AtomicBool = AtomicBool::new(false);
+
+macro_rules! skip {
+    ($($why:tt)*) => {{
+        eprintln!("SKIPPED {}: {}", std::thread::current().name().unwrap_or("?"), format_args!($($why)*));
+        return;
+    }};
+}
+
+struct Scene {
+    netns: Arc<NetnsThread>,
+    live: Live,
+    state: PathBuf,
+}
+
+impl Scene {
+    /// A namespace with a veth pair of four queues, both ends up; `None` without root or `ip`.
+    fn new(name: &str) -> Option<Self> {
+        let netns = Arc::new(NetnsThread::create().ok()?);
+        let live = Live::in_netns(netns.clone());
+        let state =
+            std::env::temp_dir().join(format!("linerate-knobs-{name}-{}", std::process::id()));
+        let scene = Self { netns, live, state };
+        let pair = "ip link add a0 numtxqueues 4 numrxqueues 4 type veth peer name b0 \
+                    numtxqueues 4 numrxqueues 4";
+        scene.run(pair).then_some(())?;
+        let up = scene.run("ip link set a0 up") && scene.run("ip link set b0 up");
+        // Without GRO a veth has no NAPI, and so no threads (drivers/net/veth.c veth_set_features).
+        let gro = scene.netns.run(|| ethtool::set_features("a0", &[("rx-gro", true)])).unwrap();
+        (up && gro.is_ok()).then_some(scene)
+    }
+
+    /// Runs a program inside, and whether it did what it was asked.
+    fn run(&self, line: &str) -> bool {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        let run = move || Command::new(&words[0]).args(&words[1..]).output();
+        self.netns.run(run).unwrap().is_ok_and(|done| done.status.success())
+    }
+
+    fn state(&self) -> StateDir {
+        StateDir::at(self.state.clone())
+    }
+
+    fn apply(&self, settings: Vec<(Knob, Value)>) -> linerate::error::Result<apply::Applied> {
+        let look = || discover::snapshot(&self.live);
+        let lock = self.state().lock("apply").unwrap();
+        apply::apply_looking(&self.live, &look(), &look, &candidate(settings), &lock, &GO_ON)
+    }
+
+    fn roll_back(&self) -> apply::RolledBack {
+        apply::rollback(&self.live, &self.state().lock("rollback").unwrap(), false).unwrap()
+    }
+
+    /// What every setting of the pair is now.
+    fn all(&self) -> Vec<(String, Option<Value>)> {
+        let items = inventory::inventory(&self.live, &discover::snapshot(&self.live));
+        let of_pair = |item: &inventory::Item| item.knob.device().is_some_and(|d| d == "a0");
+        let told = items.into_iter().filter(of_pair).map(|i| (i.knob.to_string(), i.now));
+        told.collect()
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.state));
+    }
+}
+
+fn candidate(settings: Vec<(Knob, Value)>) -> Candidate {
+    let change = |(knob, after): (Knob, Value)| Change {
+        knob,
+        before: after.clone(),
+        after,
+        reason: "a test".into(),
+    };
+    Candidate {
+        name: "test".into(),
+        title: "test".into(),
+        reason: "a test".into(),
+        settings: settings.into_iter().map(change).collect(),
+    }
+}
+
+fn device() -> String {
+    "a0".into()
+}
+
+fn offload(feature: &str, on: bool) -> (Knob, Value) {
+    (Knob::Offload { device: device(), feature: feature.into() }, Value::Switch(on))
+}
+
+fn channels(direction: &str, count: u64) -> (Knob, Value) {
+    (Knob::Channels { device: device(), direction: direction.into() }, Value::Count(count))
+}
+
+#[test]
+fn a_veth_takes_each_of_them_and_is_exactly_what_it_was_after() {
+    let Some(scene) = Scene::new("all") else { skip!("needs root and ip(8)") };
+    let before = scene.all();
+    let plan = vec![
+        channels("rx", 2),
+        channels("tx", 2),
+        offload("tx-tcp-segmentation", false),
+        offload("rx-gro-list", true),
+        (Knob::ThreadedNapi { device: device() }, Value::Switch(true)),
+        (Knob::NapiDeferHardIrqs { device: device() }, Value::Count(2)),
+        (Knob::GroFlushTimeout { device: device() }, Value::Count(200_000)),
+        (Knob::RpsCpus { device: device(), queue: 1 }, Value::Cpus("0".parse().unwrap())),
+        (Knob::Qdisc { device: device() }, Value::Word("pfifo_fast".into())),
+    ];
+    let applied = match scene.apply(plan.clone()) {
+        Ok(applied) => applied,
+        Err(e) if e.code() == ExitCode::NotSupported => skip!("{e}"),
+        Err(e) => panic!("{e}"),
+    };
+    assert!(applied.writes[0].knob.to_string().contains("channels"), "{:?}", applied.writes[0]);
+    let snapshot = discover::snapshot(&scene.live);
+    let report = verify(&scene.live, &snapshot, &candidate(plan.clone()));
+    assert!(report.in_force(), "{:?}", report.drifted().collect::<Vec<_>>());
+    let queues = scene.live.list(Path::new("/sys/class/net/a0/queues")).unwrap();
+    assert_eq!(queues, ["rx-0", "rx-1", "tx-0", "tx-1"], "the kernel itself says so");
+    assert!(scene.apply(plan).unwrap().writes.is_empty(), "a second time there is nothing to do");
+    let done = scene.roll_back();
+    assert_eq!(scene.all(), before, "{:?}", done.notes);
+}
+
+#[test]
+fn a_mask_of_a_queue_that_went_and_came_back_is_the_one_it_had() {
+    let Some(scene) = Scene::new("mask") else { skip!("needs root and ip(8)") };
+    let mask = Path::new("/sys/class/net/a0/queues/rx-3/rps_cpus");
+    linerate::host::HostWrite::write(&scene.live, mask, b"1").unwrap();
+    let before = scene.all();
+    if let Err(e) = scene.apply(vec![channels("rx", 1)]) {
+        skip!("{e}");
+    }
+    assert!(scene.live.read(mask).is_err());
+    scene.roll_back();
+    assert_eq!(scene.all(), before);
+    assert_eq!(scene.live.text(mask).unwrap().trim_start_matches(['0', ',']), "1");
+}
+
+#[test]
+fn a_qdisc_with_options_of_its_own_is_put_back_with_them_and_one_with_classes_is_left_alone() {
+    let Some(scene) = Scene::new("qdisc") else { skip!("needs root and ip(8)") };
+    let show = || -> String {
+        let ask = || Command::new("tc").args(["qdisc", "show", "dev", "a0", "root"]).output();
+        let told = scene.netns.run(ask).unwrap().unwrap();
+        String::from_utf8(told.stdout).unwrap()
+    };
+    // Every kernel has these two; what is in modules may not be there.
+    let wanted = || vec![(Knob::Qdisc { device: device() }, Value::Word("pfifo_fast".into()))];
+    if !scene.run("tc qdisc replace dev a0 root handle 5: pfifo limit 77") {
+        skip!("no tc(8) here");
+    }
+    let before = show();
+    scene.apply(wanted()).unwrap();
+    assert!(show().contains("qdisc pfifo_fast "), "{}", show());
+    scene.roll_back();
+    assert_eq!(show(), before);
+    let Some(kind) = ["htb", "prio", "mqprio", "drr", "tbf rate 1gbit burst 64k latency 9ms"]
+        .into_iter()
+        .find(|kind| scene.run(&format!("tc qdisc replace dev a0 root handle 7: {kind}")))
+    else {
+        skip!("no queueing discipline with classes in this kernel");
+    };
+    let before = show();
+    let error = scene.apply(wanted()).unwrap_err();
+    let kind = kind.split(' ').next().unwrap();
+    assert!(error.to_string().contains(&format!("fixed: {kind}")), "{error}");
+    assert_eq!(show(), before);
+}
+
+#[test]
+fn a_thread_of_napi_goes_where_it_is_told_and_back() {
+    let Some(scene) = Scene::new("thread") else { skip!("needs root and ip(8)") };
+    let threaded = (Knob::ThreadedNapi { device: device() }, Value::Switch(true));
+    let thread = Knob::NapiThread { device: device(), thread: 0 };
+    // The threads are there only once NAPI is threaded: both in one plan.
+    let plan = vec![(thread, Value::Cpus("0".parse().unwrap())), threaded];
+    match scene.apply(plan.clone()) {
+        Ok(applied) => assert!(!applied.writes.is_empty()),
+        Err(e) => skip!("{e}"),
+    }
+    let snapshot = discover::snapshot(&scene.live);
+    assert!(verify(&scene.live, &snapshot, &candidate(plan)).in_force());
+    let done = scene.roll_back();
+    assert_eq!(scene.live.text(Path::new("/sys/class/net/a0/threaded")).unwrap(), "0", "{done:?}");
+}
+
+#[test]
+fn a_feature_that_the_driver_keeps_is_said_so_and_all_else_is_undone() {
+    let Some(scene) = Scene::new("fixed") else { skip!("needs root and ip(8)") };
+    let before = scene.all();
+    let plan = vec![offload("tx-tcp-segmentation", false), offload("hw-tc-offload", true)];
+    let error = scene.apply(plan).unwrap_err();
+    assert_eq!(error.code(), ExitCode::RolledBack, "{error}");
+    assert!(error.to_string().contains("hw-tc-offload of a0"), "{error}");
+    assert_eq!(scene.all(), before);
+}
