@@ -218,3 +218,50 @@ fn a_feature_that_the_driver_keeps_is_said_so_and_all_else_is_undone() {
     assert!(error.to_string().contains("hw-tc-offload of a0"), "{error}");
     assert_eq!(scene.all(), before);
 }
+
+/// A stand-in for the machine's own: a script in the mount namespace of one thread, and a program
+/// of that name that sleeps.
+#[test]
+fn irqbalance_is_stopped_by_its_script_and_started_again_by_rollback() {
+    let Ok(netns) = NetnsThread::create() else { skip!("needs root") };
+    if !Path::new("/etc/init.d").is_dir() || Path::new("/run/systemd/system").is_dir() {
+        skip!("no /etc/init.d, or systemd is in charge");
+    }
+    let state = std::env::temp_dir().join(format!("linerate-service-{}", std::process::id()));
+    let at = state.clone();
+    netns
+        .run(move || {
+            use rustix::mount::{MountFlags, mount};
+            use std::os::unix::fs::PermissionsExt;
+            mount("own", "/etc/init.d", "tmpfs", MountFlags::empty(), Some(c"size=4m")).unwrap();
+            std::fs::copy("/bin/sleep", "/etc/init.d/program").unwrap();
+            let script = "#!/bin/sh\ncase $1 in\n\
+                start) cd /etc/init.d && mkdir -p bin && cp program bin/irqbalance\n\
+                    bin/irqbalance 60 </dev/null >/dev/null 2>&1 & echo $! > pid ;;\n\
+                stop) kill $(cat /etc/init.d/pid) ;;\nesac\n";
+            std::fs::write("/etc/init.d/irqbalance", script).unwrap();
+            let mode = std::fs::Permissions::from_mode(0o755);
+            std::fs::set_permissions("/etc/init.d/irqbalance", mode).unwrap();
+            let live = Live::here();
+            let service = Path::new("service/irqbalance");
+            if live.text(service).unwrap() == "1" {
+                skip!("this machine runs irqbalance");
+            }
+            linerate::host::HostWrite::write(&live, service, b"1").unwrap();
+            let knob = Knob::Service { name: "irqbalance".into() };
+            let plan = candidate(vec![(knob, Value::Switch(false))]);
+            let state = StateDir::at(&at);
+            let snapshot = linerate::model::snapshot::Snapshot::default();
+            let lock = state.lock("apply").unwrap();
+            let applied = apply::apply(&live, &snapshot, &plan, &lock, &GO_ON).unwrap();
+            assert_eq!(applied.writes.len(), 1);
+            assert_eq!(live.text(service).unwrap(), "0");
+            apply::rollback(&live, &lock, false).unwrap();
+            assert_eq!(live.text(service).unwrap(), "1", "it ran before");
+            linerate::host::HostWrite::write(&live, service, b"0").unwrap();
+        })
+        .unwrap();
+    drop(std::fs::remove_dir_all(&state));
+    let inside = Live::in_netns(Arc::new(netns));
+    assert!(inside.read(Path::new("service/irqbalance")).is_err(), "a lab must not reach it");
+}

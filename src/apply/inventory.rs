@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::knob::{irreplaceable, meaning, path, read_text};
 use crate::host::HostRead;
-use crate::model::knob::{COALESCE, Knob, QDISCS, Value};
+use crate::model::knob::{COALESCE, Knob, QDISCS, SERVICES, Value};
 use crate::model::nic::Numbers;
 use crate::model::snapshot::{Movable, NetDev, Snapshot};
 use crate::model::sysctl::SYSCTLS;
@@ -77,6 +77,7 @@ pub fn inventory(host: &dyn HostRead, snapshot: &Snapshot) -> Vec<Item> {
         knobs.push(Knob::MinFrequency { policy: policy() });
         knobs.push(Knob::MaxFrequency { policy: policy() });
     }
+    knobs.extend(SERVICES.iter().map(|s| Knob::Service { name: (*s).to_owned() }));
     knobs.extend(SYSCTLS.iter().map(|s| Knob::Sysctl { name: s.name.to_owned() }));
     knobs.into_iter().map(|knob| item(host, snapshot, knob)).collect()
 }
@@ -164,6 +165,7 @@ fn absent(snapshot: &Snapshot, knob: &Knob) -> &'static str {
         }
         Knob::Sysctl { name } if name.contains("nf_conntrack") => "no connection tracking loaded",
         Knob::Sysctl { name } if name.contains("bridge") => "br_netfilter is not loaded",
+        Knob::Service { .. } => "not installed, or not of this namespace",
         Knob::Sysctl { .. } => "not in this kernel or namespace",
         Knob::Qdisc { .. } => "the device is down or has no queue",
         Knob::Coalesce { .. }

@@ -100,6 +100,7 @@ fn static_path(knob: &Knob) -> PathBuf {
         }
         Knob::RssTable { device } => return Setting::Rss(device.clone()).address(),
         Knob::Qdisc { device } => return Setting::Qdisc(device.clone()).address(),
+        Knob::Service { name } => return Setting::Service(name.clone()).address(),
         // Names were checked: without an entry there is no such file.
         Knob::Sysctl { name } => sysctl::find(name).map_or_else(String::new, Sysctl::path),
     })
@@ -162,16 +163,17 @@ pub(super) fn witness(knob: &Knob, snapshot: &Snapshot) -> Option<PathBuf> {
     plain.then(|| PathBuf::from(format!("/proc/irq/{}/{}", irq.line, irq.action)))
 }
 
-/// What has to be set before what. Queues come and go with the channels, and their interrupt
+/// What has to be set before what. What would move interrupts again is stopped first. Queues come and go with the channels, and their interrupt
 /// lines, RPS and the RSS table's queues with them; rings are made anew by many drivers, and
 /// threads are there once NAPI is threaded. Undone in reverse.
 fn rank(knob: &Knob) -> u8 {
     match knob {
-        Knob::Channels { .. } => 0,
-        Knob::Ring { .. } => 1,
-        Knob::RssTable { .. } => 2,
-        Knob::ThreadedNapi { .. } => 3,
-        _ => 4,
+        Knob::Service { .. } => 0,
+        Knob::Channels { .. } => 1,
+        Knob::Ring { .. } => 2,
+        Knob::RssTable { .. } => 3,
+        Knob::ThreadedNapi { .. } => 4,
+        _ => 5,
     }
 }
 

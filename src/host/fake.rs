@@ -105,6 +105,7 @@ impl FakeHost {
                 add(format!("{device}/napi_defer_hard_irqs"), Kind::Number, "0");
                 add(format!("{device}/gro_flush_timeout"), Kind::Number, "0");
             }
+            add("service/irqbalance".into(), Kind::Switch, "1");
             let policy = "/sys/devices/system/cpu/cpufreq/policy0";
             add(format!("{policy}/scaling_governor"), Kind::Governor, "schedutil");
             add(format!("{policy}/scaling_min_freq"), Kind::Number, "600000");

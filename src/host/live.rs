@@ -34,6 +34,13 @@ impl Live {
         Self { netns: Some(netns) }
     }
 
+    fn check_reach(&self, operation: &'static str, setting: &Setting) -> HostResult<()> {
+        if self.netns.is_some() && setting.is_of_the_machine() {
+            return Err(HostError::new(operation, &setting.address(), Errno::NOENT));
+        }
+        Ok(())
+    }
+
     fn run<T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -55,6 +62,7 @@ impl Live {
 impl HostRead for Live {
     fn read(&self, path: &Path) -> HostResult<Vec<u8>> {
         if let Some(setting) = Setting::at(path) {
+            self.check_reach("read", &setting)?;
             return setting.read(self);
         }
         self.run("read", path, |path| {
@@ -102,6 +110,7 @@ impl HostWrite for Live {
     fn write(&self, path: &Path, value: &[u8]) -> HostResult<()> {
         let value = value.to_owned();
         if let Some(setting) = Setting::at(path) {
+            self.check_reach("write", &setting)?;
             // On the namespace's thread, which sees what is in it.
             let here = Self::here();
             return self.run("write", path, move |_| setting.write(&here, &value));

@@ -25,6 +25,7 @@ pub mod faulty;
 mod live;
 mod query;
 mod recorder;
+mod service;
 pub mod setting;
 pub mod tar;
 mod tree;

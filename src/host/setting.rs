@@ -5,7 +5,7 @@
 //! ```text
 //!   ethtool/eth0/coalesce/rx-usecs      ethtool/eth0/rss        qdisc/eth0
 //!   ethtool/eth0/ring/rx                ethtool/eth0/feature/rx-gro-list
-//!   ethtool/eth0/channels/combined      napi/eth0/0
+//!   ethtool/eth0/channels/combined      napi/eth0/0               service/irqbalance
 //! ```
 //!
 //! Reading goes by [`Query`] and files, so a captured machine answers too.
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-use super::{HostError, HostRead, HostResult, Query, query_as};
+use super::{HostError, HostRead, HostResult, Query, query_as, service};
 use crate::model::feature::{Features, Qdisc};
 use crate::model::nic::{Napi, NicSettings, Numbers, Rss};
 use crate::sys::{affinity, ethtool, nic_set, qdisc};
@@ -40,6 +40,8 @@ pub enum Setting {
     Qdisc(String),
     /// CPUs of a NAPI thread of a device, counted from 0 in the order of NAPI numbers.
     NapiThread(String, u32),
+    /// Whether a service runs.
+    Service(String),
 }
 
 impl Setting {
@@ -56,8 +58,15 @@ impl Setting {
             ["ethtool", device, "rss"] => Self::Rss(own(device)),
             ["qdisc", device] => Self::Qdisc(own(device)),
             ["napi", device, index] => Self::NapiThread(own(device), index.parse().ok()?),
+            ["service", name] => Self::Service(own(name)),
             _ => return None,
         })
+    }
+
+    /// Whether it is the machine's, and so neither seen nor set from a network namespace: what is
+    /// tried in a lab must not stop a service of the machine that the lab is on.
+    pub(super) fn is_of_the_machine(&self) -> bool {
+        matches!(self, Self::Service(_))
     }
 
     /// Its address.
@@ -106,6 +115,10 @@ impl Setting {
                 let mask = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed:"));
                 mask.map(|m| m.trim().to_owned()).ok_or_else(|| fail(Errno::NODATA))
             }
+            Self::Service(name) => {
+                let runs = service::runs(host, name).ok_or_else(|| fail(Errno::NOENT))?;
+                Ok(u8::from(runs).to_string())
+            }
         }?;
         Ok(text.into_bytes())
     }
@@ -116,6 +129,11 @@ impl Setting {
         let bad = || fail(Errno::INVAL.into());
         let text = std::str::from_utf8(value).map_err(|_| bad())?.trim();
         let number = || text.parse::<u32>().map_err(|_| bad());
+        let switch = || match text {
+            "0" => Ok(false),
+            "1" => Ok(true),
+            _ => Err(bad()),
+        };
         let done = match self {
             Self::Coalesce(device, name) => {
                 nic_set::coalesce(device, coalesce_name(name), number()?)
@@ -123,12 +141,10 @@ impl Setting {
             Self::Ring(device, name) => nic_set::ring(device, name, number()?),
             Self::Channels(device, name) => nic_set::channels(device, name, number()?),
             Self::Feature(device, name) => {
-                let on = match text {
-                    "0" => false,
-                    "1" => true,
-                    _ => return Err(bad()),
-                };
-                ethtool::set_features(device, &[(name.as_str(), on)])
+                ethtool::set_features(device, &[(name.as_str(), switch()?)])
+            }
+            Self::Service(name) => {
+                service::set(host, name, switch()?).map_err(std::io::Error::from)
             }
             Self::Rss(device) => {
                 let table = match text.parse::<u32>() {
@@ -169,6 +185,7 @@ impl fmt::Display for Setting {
             Self::Feature(device, name) => write!(f, "ethtool/{device}/feature/{name}"),
             Self::Rss(device) => write!(f, "ethtool/{device}/rss"),
             Self::Qdisc(device) => write!(f, "qdisc/{device}"),
+            Self::Service(name) => write!(f, "service/{name}"),
             Self::NapiThread(device, index) => write!(f, "napi/{device}/{index}"),
         }
     }
@@ -261,6 +278,7 @@ mod tests {
             "ethtool/eth0/rss",
             "qdisc/pppoe-wan",
             "napi/eth0/3",
+            "service/irqbalance",
         ] {
             let setting = Setting::at(Path::new(text)).unwrap();
             assert_eq!(setting.address(), Path::new(text));

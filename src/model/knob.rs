@@ -130,6 +130,11 @@ pub enum Knob {
         /// Device name.
         device: String,
     },
+    /// Whether a service runs that sets what we set, one of [`SERVICES`].
+    Service {
+        /// Its name.
+        name: String,
+    },
     /// A file under /proc/sys, one of [`sysctl::SYSCTLS`].
     Sysctl {
         /// Its dotted name.
@@ -143,6 +148,9 @@ pub const COALESCE: &[&str] =
 
 /// What [`Knob::Qdisc`] can be set to, all without options.
 pub const QDISCS: &[&str] = &["default", "fq", "fq_codel", "cake", "pfifo_fast"];
+
+/// What [`Knob::Service`] may start and stop.
+pub const SERVICES: &[&str] = &["irqbalance"];
 
 /// What kind of value a setting takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -201,6 +209,7 @@ impl Knob {
             Self::Governor { .. }
             | Self::MinFrequency { .. }
             | Self::MaxFrequency { .. }
+            | Self::Service { .. }
             | Self::Sysctl { .. } => None,
         }
     }
@@ -222,9 +231,10 @@ impl Knob {
             | Self::Ring { .. }
             | Self::Channels { .. } => Shape::Count,
             Self::Coalesce { parameter, .. } if !parameter.starts_with("adaptive") => Shape::Count,
-            Self::ThreadedNapi { .. } | Self::Coalesce { .. } | Self::Offload { .. } => {
-                Shape::Switch
-            }
+            Self::ThreadedNapi { .. }
+            | Self::Coalesce { .. }
+            | Self::Offload { .. }
+            | Self::Service { .. } => Shape::Switch,
             Self::RssTable { .. } => Shape::Spread,
             Self::Governor { .. } | Self::Qdisc { .. } => Shape::Word,
             Self::Sysctl { name } => sysctl::find(name)?.shape,
@@ -238,7 +248,8 @@ impl Knob {
             Self::IrqAffinity { .. }
             | Self::Governor { .. }
             | Self::MinFrequency { .. }
-            | Self::MaxFrequency { .. } => true,
+            | Self::MaxFrequency { .. }
+            | Self::Service { .. } => true,
             Self::Sysctl { name } => sysctl::find(name).is_some_and(|s| s.global),
             _ => false,
         }
@@ -260,6 +271,9 @@ impl Knob {
             }
             Self::Sysctl { name } if sysctl::find(name).is_none() => {
                 return Err(BadSetting::Sysctl(name.clone()));
+            }
+            Self::Service { name } if !SERVICES.contains(&name.as_str()) => {
+                return Err(BadSetting::Name(name.clone(), SERVICES.join(", ")));
             }
             Self::Coalesce { parameter: name, .. } if !COALESCE.contains(&name.as_str()) => {
                 return Err(BadSetting::Name(name.clone(), COALESCE.join(", ")));
@@ -429,6 +443,7 @@ impl fmt::Display for Knob {
             Self::Governor { policy } => write!(f, "governor of {policy}"),
             Self::MinFrequency { policy } => write!(f, "lowest frequency of {policy}"),
             Self::MaxFrequency { policy } => write!(f, "highest frequency of {policy}"),
+            Self::Service { name } => write!(f, "service {name}"),
             Self::Sysctl { name } => f.write_str(name),
         }
     }

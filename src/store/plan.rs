@@ -473,6 +473,7 @@ mod tests {
             (Knob::RssTable { device: device() }, Value::Count(4)),
             (Knob::RssTable { device: device() }, word("0,0,1,1")),
             (Knob::Qdisc { device: device() }, word("fq")),
+            (Knob::Service { name: "irqbalance".into() }, Value::Switch(false)),
             (sysctl("net.core.netdev_budget"), Value::Count(600)),
             (sysctl("net.core.default_qdisc"), word("fq")),
             (sysctl("net.core.flow_limit_cpu_bitmap"), Value::Cpus("1".parse().unwrap())),

@@ -126,6 +126,7 @@ pub(crate) fn spread() -> Candidate {
             (Knob::RssTable { device: "eth0".into() }, Value::Word("0,0,0,1".into())),
             (Knob::Qdisc { device: "eth1".into() }, Value::Word("fq".into())),
             (Knob::NapiThread { device: "eth1".into(), thread: 0 }, cpus("3")),
+            (Knob::Service { name: "irqbalance".into() }, Value::Switch(false)),
             (sysctl("net.core.rps_sock_flow_entries"), Value::Count(30_000)),
             (sysctl("net.core.netdev_budget"), Value::Count(600)),
             (sysctl("net.ipv4.ip_local_port_range"), Value::Word("1024 65535".into())),
@@ -133,12 +134,12 @@ pub(crate) fn spread() -> Candidate {
     )
 }
 
-/// Which write of [`spread`] is the first to an interrupt line: rings, the RSS table and threaded
-/// NAPI come before.
-pub(crate) const FIRST_LINE: usize = 3;
+/// Which write of [`spread`] is the first to an interrupt line: the service, a ring, the RSS
+/// table and threaded NAPI come before.
+pub(crate) const FIRST_LINE: usize = 4;
 
 /// Those of [`spread`] that differ from what the router starts with.
-pub(crate) const WRITES: usize = 22;
+pub(crate) const WRITES: usize = 23;
 
 pub(crate) fn one_cpu() -> Candidate {
     candidate(

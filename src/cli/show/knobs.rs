@@ -85,6 +85,7 @@ fn group(knob: &Knob) -> &str {
         Knob::Governor { policy }
         | Knob::MinFrequency { policy }
         | Knob::MaxFrequency { policy } => policy,
+        Knob::Service { .. } => "services",
         Knob::Sysctl { .. } => "sysctl",
         other => other.device().unwrap_or("other"),
     }
@@ -170,7 +171,7 @@ fn title(knob: &Knob) -> (String, Option<u32>) {
         Knob::Governor { .. } => plain("governor"),
         Knob::MinFrequency { .. } => plain("lowest frequency"),
         Knob::MaxFrequency { .. } => plain("highest frequency"),
-        Knob::Sysctl { name } => plain(name),
+        Knob::Service { name } | Knob::Sysctl { name } => plain(name),
     }
 }
 
