@@ -2,8 +2,10 @@
 //! lines are made anew and go to any CPU. All of it is journalled with the change, so that undoing
 //! it restores that too.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use super::Write;
 use super::knob::{path, read_text, witness};
 use super::undo::Now;
 use crate::host::HostRead;
@@ -11,9 +13,15 @@ use crate::model::knob::Knob;
 use crate::model::snapshot::Snapshot;
 use crate::store::journal::Entry;
 
-/// Entries without a value of ours, for everything of `device` that hangs on its channels and can
-/// be read.
-pub(super) fn of_channels(host: &dyn HostRead, snapshot: &Snapshot, device: &str) -> Vec<Entry> {
+/// Entries without a value of ours, for everything that hangs on the channels that `writes` change
+/// and that can be read.
+pub(super) fn of(host: &dyn HostRead, snapshot: &Snapshot, writes: &[Write]) -> Vec<Entry> {
+    let channels = writes.iter().filter(|w| matches!(w.knob, Knob::Channels { .. }));
+    let devices: BTreeSet<&str> = channels.filter_map(|w| w.knob.device()).collect();
+    devices.into_iter().flat_map(|device| of_channels(host, snapshot, device)).collect()
+}
+
+fn of_channels(host: &dyn HostRead, snapshot: &Snapshot, device: &str) -> Vec<Entry> {
     let Some(netdev) = snapshot.netdev(device) else { return Vec::new() };
     let name = || device.to_owned();
     let mut knobs: Vec<Knob> = Vec::new();

@@ -135,8 +135,10 @@ fn item(host: &dyn HostRead, snapshot: &Snapshot, knob: Knob) -> Item {
     let text = match text {
         Ok(text) => text,
         Err(e) => {
-            let state = if e.errno == Errno::NODATA {
-                State::Unknown("the capture does not have it".into())
+            // A tree that somebody put together does not say what it left out; it has no boot id.
+            let partial = e.is_absent() && host.identity().boot_id.is_empty();
+            let state = if e.errno == Errno::NODATA || partial {
+                State::Unknown("not in this capture".into())
             } else if e.is_absent() || e.errno == Errno::OPNOTSUPP {
                 State::Absent(absent(snapshot, &knob).into())
             } else {

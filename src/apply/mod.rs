@@ -23,7 +23,6 @@ mod session;
 pub mod undo;
 mod write;
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -175,85 +174,105 @@ pub fn apply_looking(
     stop: &AtomicBool,
 ) -> Result<Applied> {
     let notes = settle(host, lock)?.notes;
-    let mut applied = Applied { writes: Vec::new(), already: 0, notes };
-    let halted = || stop.load(Ordering::Relaxed);
     let (shaping, rest) = stages(host, snapshot, candidate)?;
     let first = prepare(host, snapshot, &shaping)?;
-    let mut journal: Option<Writer> = None;
+    let mut transaction = Transaction { host, lock, name: &candidate.name, stop, journal: None };
     let mut seen = None;
-    for (stage, part) in [(first, None), (Prepared::default(), Some(&rest))] {
-        let Prepared { writes, already } = match part {
-            None => stage,
-            Some(rest) => match prepare(host, seen.as_ref().unwrap_or(snapshot), rest) {
-                Ok(prepared) => prepared,
-                Err(e) => match &journal {
-                    Some(journal) => return Err(back_out(host, journal, Cause::Later(e))),
-                    None => return Err(e),
-                },
-            },
-        };
-        applied.already += already;
-        if writes.is_empty() {
-            continue;
-        }
-        if journal.is_none() && halted() {
-            return Err(Error::interrupted(format!("apply {}", candidate.name)));
-        }
-        let entries = writes.iter().map(|write| entry(write, vec![write.after_text.clone()]));
-        let mut entries: Vec<Entry> = entries.collect();
-        let mut hanging: Vec<Entry> = Vec::new();
-        if part.is_none() {
-            let channels = writes.iter().filter(|w| matches!(w.knob, Knob::Channels { .. }));
-            let devices: BTreeSet<&str> = channels.filter_map(|w| w.knob.device()).collect();
-            for device in devices {
-                hanging.extend(collateral::of_channels(host, snapshot, device));
-            }
-            hanging.retain(|h| !entries.iter().any(|e| e.knob == h.knob));
-        }
-        // Undone last, for undoing goes backwards.
-        let hang = hanging.len();
-        hanging.append(&mut entries);
-        let (writer, base) = match journal.take() {
-            None => (begin(host, lock, &candidate.name, hanging), 0),
-            Some(mut writer) => {
-                let base = writer.journal().header.entries.len();
-                if let Err(e) = writer.more(hanging) {
-                    return Err(back_out(host, &writer, Cause::Journal(e)));
-                }
-                (Ok(writer), base)
-            }
-        };
-        let writer = journal.insert(writer?);
-        for number in 0..hang {
-            // Not written by us, and ours all the same: whatever is there later is our doing.
-            if let Err(e) = writer.step(Step::Begin(number)) {
-                return Err(back_out(host, writer, Cause::Journal(e)));
-            }
-        }
-        for (number, write) in (base + hang..).zip(&writes) {
-            if halted() {
-                return Err(back_out(host, writer, Cause::Stopped(&candidate.name)));
-            }
-            if let Err(cause) = one(host, writer, number, write) {
-                return Err(back_out(host, writer, cause));
-            }
-        }
-        applied.writes.extend(writes);
-        if part.is_none() {
-            seen = Some(look());
-        }
+    if !first.writes.is_empty() {
+        transaction.make(&first.writes, collateral::of(host, snapshot, &first.writes))?;
+        seen = Some(look());
     }
-    let Some(mut journal) = journal else {
-        applied.notes.push(format!("{} is in force already: nothing to write", candidate.name));
-        return Ok(applied);
+    let second = prepare(host, seen.as_ref().unwrap_or(snapshot), &rest)
+        .map_err(|e| transaction.abandon(e))?;
+    transaction.make(&second.writes, Vec::new())?;
+    let mut applied = Applied {
+        writes: first.writes.into_iter().chain(second.writes).collect(),
+        already: first.already + second.already,
+        notes,
     };
-    if halted() {
-        return Err(back_out(host, &journal, Cause::Stopped(&candidate.name)));
-    }
-    if let Err(e) = journal.step(Step::Applied(true)) {
-        return Err(back_out(host, &journal, Cause::Journal(e)));
+    if !transaction.finish()? {
+        applied.notes.push(format!("{} is in force already: nothing to write", candidate.name));
     }
     Ok(applied)
+}
+
+/// Writes in the making; an error of any of these has put everything back.
+struct Transaction<'a> {
+    host: &'a dyn HostWrite,
+    lock: &'a Lock,
+    name: &'a str,
+    stop: &'a AtomicBool,
+    /// From the first write on.
+    journal: Option<Writer>,
+}
+
+impl Transaction<'_> {
+    fn halted(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Journals and makes some writes. `hanging` is what comes and goes with them: not written by
+    /// us, and ours all the same, for whatever is there later is our doing.
+    fn make(&mut self, writes: &[Write], hanging: Vec<Entry>) -> Result<()> {
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let hang = hanging.len();
+        // In front, for undoing goes backwards: it is restored last.
+        let entries: Vec<Entry> = hanging
+            .into_iter()
+            .chain(writes.iter().map(|write| entry(write, vec![write.after_text.clone()])))
+            .collect();
+        let (mut journal, base) = match self.journal.take() {
+            None if self.halted() => {
+                return Err(Error::interrupted(format!("apply {}", self.name)));
+            }
+            None => (begin(self.host, self.lock, self.name, entries)?, 0),
+            Some(mut journal) => {
+                let base = journal.journal().header.entries.len();
+                match journal.more(entries) {
+                    Ok(()) => (journal, base),
+                    Err(e) => return Err(back_out(self.host, &journal, Cause::Journal(e))),
+                }
+            }
+        };
+        for number in base..base + hang {
+            if let Err(e) = journal.step(Step::Begin(number)) {
+                return Err(back_out(self.host, &journal, Cause::Journal(e)));
+            }
+        }
+        for (number, write) in (base + hang..).zip(writes) {
+            if self.halted() {
+                return Err(back_out(self.host, &journal, Cause::Stopped(self.name)));
+            }
+            if let Err(cause) = one(self.host, &mut journal, number, write) {
+                return Err(back_out(self.host, &journal, cause));
+            }
+        }
+        self.journal = Some(journal);
+        Ok(())
+    }
+
+    /// Puts everything back because what comes next can't be looked up.
+    fn abandon(&self, why: Error) -> Error {
+        match &self.journal {
+            Some(journal) => back_out(self.host, journal, Cause::Later(why)),
+            None => why,
+        }
+    }
+
+    /// Leaves all of it in force; whether there was anything to write.
+    fn finish(self) -> Result<bool> {
+        let halted = self.halted();
+        let Some(mut journal) = self.journal else { return Ok(false) };
+        if halted {
+            return Err(back_out(self.host, &journal, Cause::Stopped(self.name)));
+        }
+        match journal.step(Step::Applied(true)) {
+            Ok(()) => Ok(true),
+            Err(e) => Err(back_out(self.host, &journal, Cause::Journal(e))),
+        }
+    }
 }
 
 /// What has to be set before the rest can be looked up, and the rest. All of it is the rest where

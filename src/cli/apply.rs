@@ -10,6 +10,7 @@ use crate::apply::{self, Write};
 use crate::discover;
 use crate::error::Result;
 use crate::exit_code::ExitCode;
+use crate::model::knob::{Knob, Value};
 use crate::store;
 
 /// Runs the command.
@@ -24,9 +25,8 @@ pub(super) fn run(context: &Context, args: &ApplyArgs) -> Result<ExitCode> {
         if out.json {
             out.json(&written(&prepared.writes))?;
         } else {
-            let lines = prepared.writes.iter().map(|w| {
-                format!("echo {} > {}  # now {}", w.after_text, w.path.display(), w.before_text)
-            });
+            let lines =
+                prepared.writes.iter().map(|w| format!("{}  # now {}", by_hand(w), w.before_text));
             out.data(lines.collect::<Vec<_>>().join("\n"))?;
             out.say(format_args!("{} writes, none made", prepared.writes.len()));
         }
@@ -79,6 +79,35 @@ pub(super) fn run(context: &Context, args: &ApplyArgs) -> Result<ExitCode> {
     Ok(ExitCode::Done)
 }
 
+/// How one would do it by hand: what is no file has a program of its own.
+fn by_hand(write: &Write) -> String {
+    let after = &write.after;
+    match &write.knob {
+        Knob::Coalesce { device, parameter } => format!("ethtool -C {device} {parameter} {after}"),
+        Knob::Ring { device, direction } => format!("ethtool -G {device} {direction} {after}"),
+        Knob::Channels { device, direction } => format!("ethtool -L {device} {direction} {after}"),
+        Knob::Offload { device, feature } => format!("ethtool -K {device} {feature} {after}"),
+        Knob::RssTable { device } => match after {
+            Value::Count(queues) => format!("ethtool -X {device} equal {queues}"),
+            // ethtool has no way to give it bucket by bucket.
+            list => format!("# {}: {list}", write.knob),
+        },
+        Knob::Qdisc { device } => match after {
+            Value::Word(kind) if kind == "default" => format!("tc qdisc del dev {device} root"),
+            kind => format!("tc qdisc replace dev {device} root {kind}"),
+        },
+        // Its process is known only once it is there.
+        Knob::NapiThread { device, .. } => {
+            format!("taskset -p {} PID_OF_napi/{device}", write.after_text)
+        }
+        Knob::Service { name } => {
+            let verb = if *after == Value::Switch(true) { "start" } else { "stop" };
+            format!("service {name} {verb}")
+        }
+        _ => format!("echo {} > {}", write.after_text, write.path.display()),
+    }
+}
+
 #[derive(serde::Serialize)]
 struct Written {
     format: &'static str,
@@ -88,7 +117,7 @@ struct Written {
 
 #[derive(serde::Serialize)]
 struct JsonWrite {
-    knob: crate::model::knob::Knob,
+    knob: Knob,
     path: String,
     before: String,
     after: String,

@@ -8,6 +8,7 @@ use crate::model::knob::Knob;
 use crate::model::snapshot::Snapshot;
 
 /// A line of the table: settings of one kind, of queues next to each other, that are alike.
+#[derive(PartialEq)]
 struct Line {
     what: String,
     numbers: Vec<u32>,
@@ -38,9 +39,17 @@ pub(super) fn knobs(context: &Context, snapshot: &Snapshot, items: &[Item]) -> V
         }
     }
     let mut table = Table::new(&["setting", "is", "may be", "", "why"]);
-    let mut told: Vec<(&str, usize, Vec<Listed>)> = Vec::new();
+    let mut like: Vec<(String, Vec<Line>, Vec<Listed>)> = Vec::new();
     for (name, list) in groups {
         let (lines, listed) = fold(&list);
+        // Ports of one card are mostly alike.
+        match like.iter_mut().find(|(_, l, m)| *l == lines && *m == listed) {
+            Some((names, ..)) => names.push_str(&format!(", {name}")),
+            None => like.push((name.to_owned(), lines, listed)),
+        }
+    }
+    let mut told: Vec<(String, usize, Vec<Listed>)> = Vec::new();
+    for (name, lines, listed) in like {
         told.push((name, lines.len(), listed));
         for line in lines {
             let named = format!("  {}", named(&line));
