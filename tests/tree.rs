@@ -57,3 +57,25 @@ fn link_loops_pipes_and_directories_are_errors_and_do_not_hang() {
     assert_eq!(tree.read(Path::new("/sys/devices")).unwrap_err().errno, Errno::ISDIR);
     std::fs::remove_dir_all(root).unwrap();
 }
+
+#[test]
+fn links_as_text_stand_for_links_and_can_not_lead_out_either() {
+    let (root, tree_without) = tree();
+    drop(tree_without);
+    std::fs::create_dir(root.join("linerate")).unwrap();
+    std::fs::write(
+        root.join("linerate/symlinks"),
+        "/sys/class/net/eth0 -> ../../devices/a\n/sys/out -> ../../../../etc/passwd\n/sys/loop -> loop\n",
+    )
+    .unwrap();
+    let tree = Tree::open(&root).unwrap();
+    assert_eq!(tree.list(Path::new("/sys/class/net")).unwrap(), ["eth0"]);
+    assert_eq!(tree.list(Path::new("/sys")).unwrap(), ["class", "devices", "loop", "out"]);
+    assert_eq!(tree.text(Path::new("/sys/class/net/eth0/value")).unwrap(), "inside");
+    let resolved = tree.resolve(Path::new("/sys/class/net/eth0")).unwrap();
+    assert_eq!(resolved, Path::new("/sys/devices/a"));
+    assert!(tree.read(Path::new("/sys/out")).unwrap_err().is_absent());
+    assert_eq!(tree.read(Path::new("/sys/loop")).unwrap_err().errno, Errno::LOOP);
+    assert_eq!(tree.read(Path::new("/sys/class")).unwrap_err().errno, Errno::ISDIR);
+    std::fs::remove_dir_all(root).unwrap();
+}

@@ -20,7 +20,7 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::io::Errno;
 
-use super::{HostError, HostRead, HostResult, Query, Setting, errno};
+use super::{HostError, HostRead, HostResult, Query, Setting, errno, symlinks};
 use crate::model::identity::HostIdentity;
 
 /// Where the errors lie.
@@ -67,6 +67,7 @@ pub struct Captured {
 impl Captured {
     /// Answers from `files`.
     pub(super) fn new(files: Box<dyn Files>) -> Self {
+        let files = symlinks::add(files);
         let mut made = Self { files, lists: HashMap::new(), errors: HashMap::new() };
         if let Ok(text) = made.own(ERRORS) {
             made.errors = read_errors(&text).collect();

@@ -27,6 +27,7 @@ mod query;
 mod recorder;
 mod service;
 pub mod setting;
+mod symlinks;
 pub mod tar;
 mod tree;
 
