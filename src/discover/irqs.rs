@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 use super::{Gaps, cpu_list, number, text};
 use crate::host::{HostRead, Query, query_as};
+use crate::model::cpuset::CpuSet;
 use crate::model::snapshot::{BoardFacts, Bus, Irq, IrqId, IrqRole, Movable, NetDev};
-use crate::model::units::IrqLine;
+use crate::model::units::{CpuId, IrqLine};
 use crate::parse::interrupts::{Interrupts, Row, interrupts};
 use crate::parse::{cpumask, irq_name};
 
@@ -287,6 +288,15 @@ fn irq(host: &dyn HostRead, known: &Known<'_>, device: &NetDev, found: &Found<'_
     let effective = cpu_list(host, &dir.join("effective_affinity_list"))
         .or_else(|| cpumask::mask(&host.read(&dir.join("effective_affinity")).ok()?).ok());
     let fixed_by = fixed_by(host, known, found.row);
+    let counts: Vec<(CpuId, u64)> =
+        known.table.cpus.iter().copied().zip(found.row.counts.iter().copied()).collect();
+    // A line that stays where it is goes where it was counted (per-CPU lines have no file for it).
+    let counted = || -> Option<CpuSet> {
+        fixed_by.as_ref()?;
+        let taken = counts.iter().filter(|(_, count)| *count > 0).map(|(cpu, _)| *cpu);
+        Some(taken.collect::<CpuSet>()).filter(|set| !set.is_empty())
+    };
+    let effective = effective.or_else(counted);
     let movable = match (&affinity, &fixed_by) {
         (_, Some(_)) => Movable::Fixed,
         (Some(_), None) => Movable::Presumed,
@@ -298,7 +308,7 @@ fn irq(host: &dyn HostRead, known: &Known<'_>, device: &NetDev, found: &Found<'_
         id: IrqId { device: device.name.clone(), queue: found.queue, role: found.role },
         action: found.action.clone(),
         chip: found.row.chip.clone(),
-        counts: known.table.cpus.iter().copied().zip(found.row.counts.iter().copied()).collect(),
+        counts,
         affinity,
         effective,
         movable,
