@@ -145,13 +145,18 @@ pub(super) fn wrap(words: &[&str], width: usize) -> Vec<String> {
 }
 
 fn place(d: &NetDev) -> String {
+    if let Some(conduit) = &d.conduit {
+        return format!("switch behind {conduit}");
+    }
     match &d.bus {
         Bus::Pci(at) => format!("pci {}", at.strip_prefix("0000:").unwrap_or(at)),
         Bus::Platform(at) => at.clone(),
         Bus::Usb(at) => format!("usb of {at}"),
         Bus::Virtio(at) => at.clone(),
         Bus::Virtual if !d.lower.is_empty() => format!("over {}", d.lower.join(", ")),
-        Bus::Virtual => "-".into(),
+        Bus::Virtual => {
+            d.pppoe_over.as_ref().map_or_else(|| "-".into(), |under| format!("over {under}"))
+        }
         Bus::Other(bus) => bus.clone(),
     }
 }
