@@ -30,6 +30,10 @@ fn golden(host: &str, name: &str, args: &[&str]) {
 
 const R4S: &str = "rk3399-6-dwmac+r8169-5.4";
 const R2S: &str = "rk3328-4-dwmac+r8152-6.6";
+const R76S: &str = "rk3576-8-r8169x2-6.1";
+const WG: &str = "bcm2711-4-bcmgenet+wireguard-6.1";
+const FG50E: &str = "armada385-2-mvneta+mv88e6xxx-5.15";
+const CM4: &str = "bcm2711-4-bcmgenet+r8169-5.10";
 
 #[test]
 fn r4s_shows_big_and_little_cpus_and_both_interrupts_on_cpu0() {
@@ -59,4 +63,32 @@ fn a_directory_that_is_no_machine_is_a_usage_error_with_a_hint() {
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(text.starts_with("linerate: open captured machine"), "{text}");
     assert!(text.contains("\nhint: "), "{text}");
+}
+
+#[test]
+fn r76s_shows_pppoe_over_vlan_and_plans_for_the_big_cpus() {
+    golden(R76S, "show", &["show"]);
+    golden(R76S, "irqs", &["show", "irqs"]);
+    golden(R76S, "plan", &["plan", "-o", "-"]);
+}
+
+#[test]
+fn wg_names_what_its_kernel_was_built_with() {
+    golden(WG, "show", &["show"]);
+    golden(WG, "kernel", &["show", "kernel"]);
+    golden(WG, "plan", &["plan", "-o", "-"]);
+}
+
+#[test]
+fn fg50e_has_lines_that_no_mask_moves_and_a_switch_behind_one_of_them() {
+    golden(FG50E, "show", &["show"]);
+    golden(FG50E, "path", &["show", "path"]);
+    golden(FG50E, "plan", &["plan", "-o", "-"]);
+}
+
+#[test]
+fn cm4_plans_around_the_line_that_stays_on_cpu0() {
+    golden(CM4, "show", &["show"]);
+    golden(CM4, "irqs", &["show", "irqs"]);
+    golden(CM4, "plan", &["plan", "-o", "-"]);
 }
