@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![allow(clippy::disallowed_methods, clippy::print_stderr, reason = "tests set their own scene")]
 
+mod scene;
+
 use std::path::{Path, PathBuf};
 
 use linerate::discover;
@@ -22,54 +24,14 @@ impl Drop for Scene {
     }
 }
 
-/// Unpacks a scene: `/path: text`, `/path -> link target`, `/path <<` with lines up to a lone dot.
-/// `{a-b}` in a path stands for each number of the range, and `{}` anywhere for that number.
 fn unpack(name: &str) -> Scene {
     let file = format!("{}/fixtures/scenes/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{file}: {e}"));
+    let nodes = scene::read(&text).unwrap_or_else(|line| panic!("{name}: {line}"));
     let thread = std::thread::current().name().unwrap().replace(':', "-");
     let root = std::env::temp_dir().join(format!("linerate-scene-{}-{thread}", std::process::id()));
-    std::fs::create_dir_all(root.join("proc")).unwrap();
-    let scene = Scene(root);
-    let mut lines = text.lines();
-    while let Some(line) = lines.next() {
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        if let Some(path) = line.strip_suffix(" <<") {
-            let content: Vec<&str> = lines.by_ref().take_while(|l| *l != ".").collect();
-            put(&scene.0, path, &format!("{}\n", content.join("\n")), false);
-        } else if let Some((path, target)) = line.split_once(" -> ") {
-            put(&scene.0, path, target, true);
-        } else {
-            let (path, value) = line.split_once(": ").unwrap_or_else(|| panic!("{name}: {line}"));
-            put(&scene.0, path, &format!("{value}\n"), false);
-        }
-    }
-    scene
-}
-
-fn put(root: &Path, pattern: &str, content: &str, link: bool) {
-    let range = pattern.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
-    let numbers = match range.and_then(|(range, _)| range.split_once('-')) {
-        Some((from, to)) => from.parse::<u32>().unwrap()..=to.parse().unwrap(),
-        None => 0..=0,
-    };
-    for number in numbers {
-        let number = number.to_string();
-        let path = match range {
-            Some((range, _)) => pattern.replace(&format!("{{{range}}}"), &number),
-            None => pattern.to_owned(),
-        };
-        let at = root.join(path.replace("{}", &number).trim_start_matches('/'));
-        let content = if range.is_some() { content.replace("{}", &number) } else { content.into() };
-        std::fs::create_dir_all(at.parent().unwrap()).unwrap();
-        if link {
-            std::os::unix::fs::symlink(content, at).unwrap();
-        } else {
-            std::fs::write(at, content).unwrap();
-        }
-    }
+    scene::unpack(&nodes, &root).unwrap();
+    Scene(root)
 }
 
 fn look(name: &str) -> Snapshot {
@@ -297,5 +259,81 @@ fn every_scene_goes_through_json_unchanged() {
         let snapshot = look(path.file_stem().unwrap().to_str().unwrap());
         let text = serde_json::to_string(&snapshot).unwrap();
         assert_eq!(serde_json::from_str::<Snapshot>(&text).unwrap(), snapshot, "{path:?}");
+    }
+}
+
+#[test]
+fn boards_are_known_by_their_device_tree_and_so_are_their_lines() {
+    let name = |s: &Snapshot| s.machine.board_facts.as_ref().unwrap().name.clone();
+
+    let s = look("mt7621-4-dsa");
+    assert_eq!(name(&s), "mt7621");
+    assert_eq!(cpu(&s, 1).siblings, set("0-1"), "two threads of one core");
+    assert_eq!(cpu(&s, 2).siblings, set("2-3"));
+    assert_eq!(s.usable_cpus(), set("0-3"));
+    is(irq(&s, 23), "dsa", 0, IrqRole::Combined);
+    assert_eq!(s.irqs.len(), 1, "the switch's own line counts for no port: {:?}", s.irqs);
+    assert_eq!(s.netdev("eth4").unwrap().conduit.as_deref(), Some("dsa"));
+
+    let s = look("mt7988-4-dsa");
+    assert_eq!(name(&s), "mt7988");
+    is(irq(&s, 104), "eth0", 0, IrqRole::Tx);
+    is(irq(&s, 105), "eth0", 0, IrqRole::Rx);
+    assert_eq!(irq(&s, 105).shared_with, ["eth1", "eth2"]);
+    assert_eq!(s.netdev("lan3").unwrap().conduit.as_deref(), Some("eth0"));
+
+    let s = look("ipq8074-4-nss-dp");
+    assert_eq!(name(&s), "ipq807x");
+    is(irq(&s, 49), "lan1", 0, IrqRole::Rx);
+    is(irq(&s, 47), "lan1", 0, IrqRole::Tx);
+    assert_eq!(irq(&s, 48).id.role, IrqRole::Control, "gives buffers back");
+    assert_eq!(irq(&s, 49).shared_with, ["lan2", "lan3"]);
+    assert!(s.services.iter().any(|s| s.name == "/etc/init.d/smp_affinity"), "{:?}", s.services);
+
+    let s = look("jh7110-4-dwmac");
+    assert_eq!(name(&s), "visionfive-2");
+    assert_eq!(s.machine.cpu_model.as_deref(), Some("sifive,u74-mc"));
+    is(irq(&s, 40), "end0", 0, IrqRole::Combined);
+    is(irq(&s, 44), "end1", 0, IrqRole::Combined);
+    let control = |line| irq(&s, line).id.role == IrqRole::Control;
+    assert!([41, 42, 45, 46].into_iter().all(control), "wake-up and LPI carry no packets");
+}
+
+#[test]
+fn numbers_of_cpus_with_holes_and_offline_ones() {
+    let s = look("sparse-6-offline");
+    assert_eq!((s.possible.clone(), s.usable_cpus()), (set("0-15"), set("0,2,10-11")));
+    assert_eq!(s.cpus.iter().map(|c| c.id.0).collect::<Vec<_>>(), [0, 2, 3, 8, 10, 11]);
+    assert!(!cpu(&s, 3).online && !cpu(&s, 8).online);
+    assert_eq!(cpu(&s, 11).siblings, set("10-11"));
+    let counts: Vec<(u32, u64)> = irq(&s, 41).counts.iter().map(|(c, n)| (c.0, *n)).collect();
+    assert_eq!(counts, [(0, 0), (2, 9), (10, 0), (11, 11)], "columns carry their CPU's number");
+    assert_eq!(irq(&s, 40).lands_on(), Some(&set("10")));
+    assert_eq!(s.netdev("eth0").unwrap().rx_queues[0].rps, Some(set("2,10-11")));
+    let rows: Vec<(u32, u32)> = s.path.softnet.iter().map(|r| (r.cpu.0, r.packets)).collect();
+    assert_eq!(rows, [(0, 1), (2, 2), (10, 3), (11, 4)]);
+    for change in plan::candidates(&s).list.iter().flat_map(|c| c.changes()) {
+        if let linerate::model::knob::Value::Cpus(cpus) = &change.after {
+            assert!(cpus.is_subset(&set("0,2,10-11")), "{change:?}");
+        }
+    }
+}
+
+#[test]
+fn one_line_of_two_cards_and_a_single_queue_without_xps() {
+    let s = look("intx-2-shared");
+    is(irq(&s, 16), "eth0", 0, IrqRole::Combined);
+    assert_eq!(irq(&s, 16).shared_with, ["eth1"]);
+    is(irq(&s, 43), "eth10", 0, IrqRole::Rx);
+    is(irq(&s, 44), "eth10", 0, IrqRole::Tx);
+    assert_eq!(irq(&s, 45).id.role, IrqRole::Control, "link events");
+    assert!(s.irqs.iter().all(|i| i.line.0 != 17), "a USB controller's own line");
+    for name in ["eth0", "eth1"] {
+        assert_eq!(s.netdev(name).unwrap().tx_queues[0].xps, None, "{name}");
+    }
+    // Nothing is planned for what can't be set.
+    let changes = plan::candidates(&s).list.into_iter().flat_map(|c| c.settings);
+    for change in changes {
+        assert!(!matches!(change.knob, linerate::model::knob::Knob::XpsCpus { .. }), "{change:?}");
     }
 }
