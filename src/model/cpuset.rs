@@ -1,6 +1,6 @@
 //! A set of CPUs, and the two ways the kernel writes one.
 
-use std::collections::BTreeSet;
+use std::cmp::Ordering;
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -9,8 +9,11 @@ use super::units::CpuId;
 
 /// A set of logical CPUs. Written as a list (`0-3,6`), or as the kernel's hexadecimal mask by
 /// [`CpuSet::to_mask`]. Two sets are equal by meaning, whatever form they were read in.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct CpuSet(BTreeSet<CpuId>);
+///
+/// Kept as bits, 64 to a word, lowest first, without empty words at the end: a machine with hundreds
+/// of CPUs has thousands of sets of them.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct CpuSet(Vec<u64>);
 
 impl CpuSet {
     /// The largest CPU number (exclusive) that a set can hold; the kernel's own limit (`NR_CPUS`)
@@ -26,7 +29,7 @@ impl CpuSet {
     /// One CPU alone.
     #[must_use]
     pub fn single(cpu: CpuId) -> Self {
-        Self([cpu].into())
+        Self::from_iter([cpu])
     }
 
     /// Whether there is no CPU in it.
@@ -38,69 +41,115 @@ impl CpuSet {
     /// How many CPUs.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
     /// Whether `cpu` is in it.
     #[must_use]
     pub fn contains(&self, cpu: CpuId) -> bool {
-        self.0.contains(&cpu)
+        self.0.get((cpu.0 / 64) as usize).is_some_and(|word| word >> (cpu.0 % 64) & 1 == 1)
     }
 
     /// Adds `cpu`; numbers from [`CpuSet::MAX`] on are not representable and are left out.
     pub fn insert(&mut self, cpu: CpuId) {
         if cpu.0 < Self::MAX {
-            self.0.insert(cpu);
+            self.add((cpu.0 / 64) as usize, 1 << (cpu.0 % 64));
+        }
+    }
+
+    /// Adds `bits` to word `at`.
+    fn add(&mut self, at: usize, bits: u64) {
+        if bits == 0 {
+            return;
+        }
+        if self.0.len() <= at {
+            self.0.resize(at + 1, 0);
+        }
+        if let Some(word) = self.0.get_mut(at) {
+            *word |= bits;
+        }
+    }
+
+    /// Adds the CPUs from `first` to `last`, which is below [`CpuSet::MAX`].
+    fn insert_range(&mut self, first: u32, last: u32) {
+        for at in first / 64..=last / 64 {
+            let from = first.saturating_sub(at * 64).min(63);
+            let to = last.saturating_sub(at * 64).min(63);
+            self.add(at as usize, u64::MAX << from & u64::MAX >> (63 - to));
         }
     }
 
     /// The lowest CPU.
     #[must_use]
     pub fn first(&self) -> Option<CpuId> {
-        self.0.first().copied()
+        self.iter().next()
     }
 
     /// In ascending order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = CpuId> + '_ {
-        self.0.iter().copied()
+        let numbers = 0..u32::try_from(self.0.len() * 64).unwrap_or(Self::MAX);
+        numbers.map(CpuId).filter(|cpu| self.contains(*cpu))
     }
 
     /// The CPUs in both.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
-        Self(self.0.intersection(&other.0).copied().collect())
+        Self::trimmed(self.0.iter().zip(&other.0).map(|(ours, theirs)| ours & theirs).collect())
     }
 
     /// The CPUs in this one only.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
-        Self(self.0.difference(&other.0).copied().collect())
+        let theirs = other.0.iter().chain(std::iter::repeat(&0));
+        Self::trimmed(self.0.iter().zip(theirs).map(|(ours, theirs)| ours & !theirs).collect())
     }
 
     /// Whether every CPU of this one is in `other`.
     #[must_use]
     pub fn is_subset(&self, other: &Self) -> bool {
-        self.0.is_subset(&other.0)
+        self.difference(other).is_empty()
+    }
+
+    fn trimmed(mut words: Vec<u64>) -> Self {
+        while words.last() == Some(&0) {
+            words.pop();
+        }
+        Self(words)
     }
 
     /// The kernel's mask form: hexadecimal, no `0x`, a comma every 32 bits, highest word first
     /// (lib/bitmap.c, `%*pb`). The empty set is `0`.
     #[must_use]
     pub fn to_mask(&self) -> String {
-        let words = self.0.last().map_or(1, |c| c.0 / 32 + 1);
+        let halves = self.0.iter().rev().flat_map(|word| [word >> 32, word & 0xffff_ffff]);
         let mut text = String::new();
-        for word in (0..words).rev() {
-            let bits = self
-                .0
-                .range(CpuId(word * 32)..CpuId((word + 1) * 32))
-                .fold(0u32, |bits, cpu| bits | 1 << (cpu.0 % 32));
+        for half in halves.skip_while(|half| *half == 0) {
             if text.is_empty() {
-                text = format!("{bits:x}");
+                text = format!("{half:x}");
             } else {
-                text.push_str(&format!(",{bits:08x}"));
+                text.push_str(&format!(",{half:08x}"));
             }
         }
-        text
+        if text.is_empty() { "0".into() } else { text }
+    }
+}
+
+/// As sorted lists of numbers compare.
+impl Ord for CpuSet {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.iter().cmp(other.iter())
+    }
+}
+
+impl PartialOrd for CpuSet {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Debug for CpuSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CpuSet({self})")
     }
 }
 
@@ -115,7 +164,7 @@ impl FromIterator<CpuId> for CpuSet {
 /// The kernel's list form, `0-3,6`; the empty set is the empty text.
 impl fmt::Display for CpuSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rest = self.0.iter().map(|c| c.0).peekable();
+        let mut rest = self.iter().map(|c| c.0).peekable();
         let mut separator = "";
         while let Some(start) = rest.next() {
             let mut end = start;
@@ -155,7 +204,7 @@ impl std::str::FromStr for CpuSet {
             if start > end {
                 return Err(bad());
             }
-            (start..=end).for_each(|cpu| set.insert(CpuId(cpu)));
+            set.insert_range(start, end);
         }
         Ok(set)
     }
@@ -170,5 +219,43 @@ impl Serialize for CpuSet {
 impl<'de> Deserialize<'de> for CpuSet {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn it_behaves_as_a_sorted_list_of_numbers(
+            ours in proptest::collection::btree_set(0..200_u32, 0..20),
+            theirs in proptest::collection::btree_set(0..200_u32, 0..20),
+        ) {
+            let set = |of: &BTreeSet<u32>| of.iter().copied().map(CpuId).collect::<CpuSet>();
+            let list = |of: &CpuSet| of.iter().map(|c| c.0).collect::<BTreeSet<u32>>();
+            let (a, b) = (set(&ours), set(&theirs));
+            prop_assert_eq!(list(&a), ours.clone());
+            prop_assert_eq!(a.len(), ours.len());
+            prop_assert_eq!(a.first().map(|c| c.0), ours.first().copied());
+            prop_assert_eq!(list(&a.intersection(&b)), &ours & &theirs);
+            prop_assert_eq!(list(&a.difference(&b)), &ours - &theirs);
+            prop_assert_eq!(a.is_subset(&b), ours.is_subset(&theirs));
+            prop_assert_eq!(a.cmp(&b), ours.cmp(&theirs));
+            prop_assert_eq!(a == b, ours == theirs);
+            prop_assert_eq!(a.difference(&a), CpuSet::empty());
+            prop_assert_eq!(a.to_string().parse::<CpuSet>().unwrap(), a);
+        }
+
+        #[test]
+        fn a_range_is_its_numbers(first in 0..300_u32, more in 0..300_u32) {
+            let range: CpuSet = format!("{first}-{}", first + more).parse().unwrap();
+            let numbers: CpuSet = (first..=first + more).map(CpuId).collect();
+            prop_assert_eq!(range, numbers);
+        }
     }
 }
