@@ -1,5 +1,6 @@
 //! CPUs: which are there, which may be used, how much each can do, who its neighbours are.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::{Gaps, cpu_list, cpusets, number, text};
@@ -259,14 +260,14 @@ fn online_by_files(host: &dyn HostRead, root: &Path) -> Option<CpuSet> {
 /// Sets that share a cache, each read once: with hundreds of CPUs it matters.
 #[derive(Default)]
 struct Caches {
-    l2: Vec<CpuSet>,
-    l3: Vec<CpuSet>,
+    l2: HashMap<CpuId, CpuSet>,
+    l3: HashMap<CpuId, CpuSet>,
 }
 
 impl Caches {
     /// The CPUs that share the level 2 and the level 3 cache of `cpu`.
     fn of(&mut self, host: &dyn HostRead, dir: &Path, cpu: CpuId) -> [CpuSet; 2] {
-        let find = |sets: &[CpuSet]| sets.iter().find(|set| set.contains(cpu)).cloned();
+        let find = |sets: &HashMap<CpuId, CpuSet>| sets.get(&cpu).cloned();
         let (l2, l3) = (find(&self.l2), find(&self.l3));
         if let (Some(l2), Some(l3)) = (&l2, &l3) {
             return [l2.clone(), l3.clone()];
@@ -278,7 +279,10 @@ impl Caches {
                 Some(3) if l3.is_none() => &mut self.l3,
                 _ => continue,
             };
-            sets.extend(set(host, &dir.join("shared_cpu_list"), &dir.join("shared_cpu_map")));
+            let shared = set(host, &dir.join("shared_cpu_list"), &dir.join("shared_cpu_map"));
+            for member in shared.iter().flat_map(CpuSet::iter) {
+                sets.entry(member).or_insert_with(|| shared.clone().unwrap_or_default());
+            }
         }
         [find(&self.l2).unwrap_or_default(), find(&self.l3).unwrap_or_default()]
     }

@@ -4,7 +4,7 @@
 //! device's `msi_irqs`; names; its `irq`. A USB adapter's lines are its host controller's, and a
 //! DSA user port has none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use super::{Gaps, cpu_list, number, text};
@@ -28,13 +28,14 @@ pub(super) fn discover(
     // Kernels before 6.12 and captures of earlier versions do not tell.
     let fixed: Vec<u32> = query_as(host, &Query::FixedIrqs).unwrap_or_default();
     let known = Known { table: &table, board, fixed: &fixed };
+    let index = Index::of(netdevs, &table);
     if table.skipped > 0 {
         gaps.add("interrupts", format!("{} lines were not understood", table.skipped));
     }
     let mut irqs: BTreeMap<IrqLine, Irq> = BTreeMap::new();
     let mut without = Vec::new();
     for device in netdevs.iter().filter(|d| has_lines(d)) {
-        let lines = lines_of(host, device, &table);
+        let lines = lines_of(host, device, &table, &index);
         if lines.is_empty() && matches!(device.bus, Bus::Platform(_) | Bus::Other(_)) {
             without.push((device, switch_lines(&table)));
         }
@@ -52,7 +53,7 @@ pub(super) fn discover(
 
 /// What is known of all lines.
 struct Known<'a> {
-    table: &'a Interrupts,
+    table: &'a Interrupts<'a>,
     board: Option<&'a BoardFacts>,
     /// Lines that the kernel lets nobody move.
     fixed: &'a [u32],
@@ -82,7 +83,7 @@ fn add(
 }
 
 /// Lines by names that stand for a whole switch.
-fn switch_lines(table: &Interrupts) -> Vec<Found<'_>> {
+fn switch_lines<'a>(table: &'a Interrupts<'a>) -> Vec<Found<'a>> {
     let found = table.rows.iter().filter_map(|row| {
         let named = row.actions.iter().find_map(|a| Some((a, irq_name::of_switch(a)?)));
         let (action, (queue, role)) = named?;
@@ -92,30 +93,86 @@ fn switch_lines(table: &Interrupts) -> Vec<Found<'_>> {
 }
 
 struct Found<'a> {
-    row: &'a Row,
+    row: &'a Row<'a>,
     action: String,
     queue: u32,
     role: IrqRole,
     learnt: &'static str,
 }
 
-fn lines_of<'a>(host: &dyn HostRead, device: &NetDev, table: &'a Interrupts) -> Vec<Found<'a>> {
-    if let Bus::Usb(controller) = &device.bus {
-        return controller_lines(host, device, controller, table);
+/// Rows of the table by what leads to them: with thousands of lines, not every device may look at
+/// every one.
+struct Index {
+    /// Place in the table by line.
+    lines: HashMap<IrqLine, usize>,
+    /// Places by the names of devices and of their places on the bus that occur in an action, as
+    /// [`irq_name::of_device`] wants them: whole words of it.
+    names: HashMap<String, Vec<usize>>,
+}
+
+impl Index {
+    fn of(netdevs: &[NetDev], table: &Interrupts<'_>) -> Self {
+        let lines = table.rows.iter().enumerate().map(|(at, row)| (row.line, at)).collect();
+        let mut names: HashMap<String, Vec<usize>> = HashMap::new();
+        for name in netdevs.iter().flat_map(own_names).filter(|name| !name.is_empty()) {
+            names.entry(name.to_owned()).or_default();
+        }
+        let longest = names.keys().map(String::len).max().unwrap_or(0);
+        for (at, row) in table.rows.iter().enumerate() {
+            for action in &row.actions {
+                for word in irq_name::words(action, longest) {
+                    if let Some(places) = names.get_mut(word)
+                        && places.last() != Some(&at)
+                    {
+                        places.push(at);
+                    }
+                }
+            }
+        }
+        Self { lines, names }
     }
+
+    /// Places of rows that may be the device's, in the table's order.
+    fn candidates(&self, device: &NetDev, msi: &[IrqLine]) -> BTreeSet<usize> {
+        let by_kernel = device.napis.iter().filter_map(|napi| napi.irq.map(IrqLine));
+        let by_line = by_kernel.chain(msi.iter().copied());
+        let mut found: BTreeSet<usize> =
+            by_line.filter_map(|line| self.lines.get(&line).copied()).collect();
+        for name in own_names(device) {
+            found.extend(self.names.get(name).into_iter().flatten());
+        }
+        found
+    }
+}
+
+/// What drivers may call the device in the names of its lines.
+fn own_names(device: &NetDev) -> [&str; 2] {
     let bus_name = match &device.bus {
         Bus::Pci(name) | Bus::Platform(name) | Bus::Virtio(name) | Bus::Other(name) => name,
         Bus::Usb(_) | Bus::Virtual => "",
     };
-    let names = [device.name.as_str(), bus_name];
+    [&device.name, bus_name]
+}
+
+fn lines_of<'a>(
+    host: &dyn HostRead,
+    device: &NetDev,
+    table: &'a Interrupts<'a>,
+    index: &Index,
+) -> Vec<Found<'a>> {
+    if let Bus::Usb(controller) = &device.bus {
+        return controller_lines(host, device, controller, table);
+    }
+    let names = own_names(device);
     let mut found = Vec::new();
     let msi = msi_lines(host, device);
-    for row in &table.rows {
+    let candidates = index.candidates(device, &msi);
+    for row in candidates.into_iter().filter_map(|at| table.rows.get(at)) {
         if let Some(known) = by_kernel(device, row) {
             found.push(known);
             continue;
         }
-        let own = msi.contains(&row.line);
+        let own = msi.binary_search(&row.line).is_ok();
         let by_name = row
             .actions
             .iter()
@@ -140,7 +197,8 @@ fn lines_of<'a>(host: &dyn HostRead, device: &NetDev, table: &'a Interrupts) -> 
     }
     if found.is_empty()
         && let Some(line) = number::<u32>(host, &class_path(device).join("device/irq"))
-        && let Some(row) = table.rows.iter().find(|r| r.line == IrqLine(line) && line != 0)
+        && let Some(row) = index.lines.get(&IrqLine(line)).and_then(|at| table.rows.get(*at))
+        && line != 0
         && row.actions.iter().any(|a| !is_port_service(a))
     {
         let action = row.actions.join(", ");
@@ -186,7 +244,7 @@ fn alike(driver: Option<&str>, found: &[Found<'_>]) -> Option<Vec<IrqRole>> {
 }
 
 /// What the kernel itself keeps of a line: the queues that its NAPI instance polls.
-fn by_kernel<'a>(device: &NetDev, row: &'a Row) -> Option<Found<'a>> {
+fn by_kernel<'a>(device: &NetDev, row: &'a Row<'a>) -> Option<Found<'a>> {
     let napi = device.napis.iter().find(|n| n.irq == Some(row.line.0))?;
     let action = row.actions.first()?.clone();
     let (queue, role) = match (napi.rx.first(), napi.tx.first()) {
@@ -209,7 +267,7 @@ fn is_port_service(action: &str) -> bool {
 /// Two lines of a device must not pass for the same (queue, role): the later one takes the next
 /// free queue number.
 fn make_unique(found: &mut [Found<'_>]) {
-    let mut taken = std::collections::BTreeSet::new();
+    let mut taken = BTreeSet::new();
     for line in found.iter_mut().filter(|f| f.role.carries_packets()) {
         while !taken.insert((line.queue, line.role)) {
             line.queue = line.queue.saturating_add(1);
@@ -221,7 +279,7 @@ fn controller_lines<'a>(
     host: &dyn HostRead,
     device: &NetDev,
     controller: &str,
-    table: &'a Interrupts,
+    table: &'a Interrupts<'a>,
 ) -> Vec<Found<'a>> {
     // .../<controller>/usbN/...: what stands above usbN is the controller's own directory.
     let mut dir = PathBuf::new();
@@ -277,7 +335,10 @@ fn msi_lines(host: &dyn HostRead, device: &NetDev) -> Vec<IrqLine> {
 
 fn msi_in(host: &dyn HostRead, dir: &Path) -> Vec<IrqLine> {
     let names = host.list(&dir.join("msi_irqs")).unwrap_or_default();
-    names.iter().filter_map(|n| n.parse().ok()).map(IrqLine).collect()
+    let mut lines: Vec<IrqLine> =
+        names.iter().filter_map(|n| n.parse().ok()).map(IrqLine).collect();
+    lines.sort_unstable();
+    lines
 }
 
 fn irq(host: &dyn HostRead, known: &Known<'_>, device: &NetDev, found: &Found<'_>) -> Irq {
@@ -289,7 +350,7 @@ fn irq(host: &dyn HostRead, known: &Known<'_>, device: &NetDev, found: &Found<'_
         .or_else(|| cpumask::mask(&host.read(&dir.join("effective_affinity")).ok()?).ok());
     let fixed_by = fixed_by(host, known, found.row);
     let counts: Vec<(CpuId, u64)> =
-        known.table.cpus.iter().copied().zip(found.row.counts.iter().copied()).collect();
+        known.table.cpus.iter().copied().zip(found.row.counts(known.table.cpus.len())).collect();
     // A line that stays where it is goes where it was counted (per-CPU lines have no file for it).
     let counted = || -> Option<CpuSet> {
         fixed_by.as_ref()?;
@@ -323,7 +384,7 @@ fn irq(host: &dyn HostRead, known: &Known<'_>, device: &NetDev, found: &Found<'_
 }
 
 /// Why a line can't be moved, where that is known without trying.
-fn fixed_by(host: &dyn HostRead, known: &Known<'_>, row: &Row) -> Option<String> {
+fn fixed_by(host: &dyn HostRead, known: &Known<'_>, row: &Row<'_>) -> Option<String> {
     // CONFIG_GENERIC_IRQ_DEBUGFS; kernel/irq/debugfs.c names the flags.
     let debug = Path::new("/sys/kernel/debug/irq/irqs").join(row.line.to_string());
     let flags = text(host, &debug).unwrap_or_default();

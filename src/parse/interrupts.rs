@@ -11,22 +11,22 @@ use crate::model::units::{CpuId, IrqLine};
 
 /// The table: one column per online CPU, one row per line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Interrupts {
+pub struct Interrupts<'a> {
     /// The CPU of each column.
     pub cpus: Vec<CpuId>,
     /// Numbered lines in the file's order; architecture lines (`NMI:`, `IPI0:`) are left out.
-    pub rows: Vec<Row>,
+    pub rows: Vec<Row<'a>>,
     /// Lines that could not be understood.
     pub skipped: usize,
 }
 
 /// One interrupt line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
+pub struct Row<'a> {
     /// Its number.
     pub line: IrqLine,
-    /// Count per column of [`Interrupts::cpus`]; a missing column counts as 0.
-    pub counts: Vec<u64>,
+    /// Counts as they stand in the file: of most lines nobody asks for them.
+    counts: &'a [u8],
     /// Interrupt controller as printed.
     pub chip: String,
     /// `edge` or `level`, where it is told.
@@ -35,53 +35,69 @@ pub struct Row {
     pub actions: Vec<String>,
 }
 
+impl Row<'_> {
+    /// Count per column of [`Interrupts::cpus`], in its order; a missing column counts as 0.
+    pub fn counts(&self, columns: usize) -> impl Iterator<Item = u64> + '_ {
+        let words = self.counts.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        // A count that does not fit 64 bits is not one the kernel wrote; take the largest.
+        let counts = words.map(|word| {
+            std::str::from_utf8(word).ok().and_then(|w| w.parse().ok()).unwrap_or(u64::MAX)
+        });
+        counts.chain(std::iter::repeat(0)).take(columns)
+    }
+}
+
 /// Reads the table. Unknown content is skipped and counted.
 #[must_use]
-pub fn interrupts(bytes: &[u8]) -> Interrupts {
-    let text = String::from_utf8_lossy(bytes);
-    let mut lines = text.lines();
+pub fn interrupts(bytes: &[u8]) -> Interrupts<'_> {
+    let mut lines = bytes.split(|b| *b == b'\n');
     let mut table = Interrupts::default();
-    let Some(header) = lines.next() else { return table };
+    let header = String::from_utf8_lossy(lines.next().unwrap_or_default());
     for column in header.split_whitespace() {
         match column.strip_prefix("CPU").and_then(|n| n.parse().ok()) {
             Some(cpu) => table.cpus.push(CpuId(cpu)),
             None => table.skipped += 1,
         }
     }
-    for text in lines.filter(|l| !l.trim().is_empty()) {
-        let Some((label, rest)) = text.split_once(':') else {
+    for text in lines.map(<[u8]>::trim_ascii).filter(|l| !l.is_empty()) {
+        let Some(colon) = text.iter().position(|b| *b == b':') else {
             table.skipped += 1;
             continue;
         };
-        let label = label.trim();
+        let (label, rest) = text.split_at(colon);
+        let label = String::from_utf8_lossy(label.trim_ascii());
         if label.starts_with(|c: char| c.is_ascii_uppercase()) {
             continue; // an architecture line: IPIs, timers, errors
         }
         match label.parse() {
-            Ok(line) => table.rows.push(row(IrqLine(line), rest, table.cpus.len())),
+            Ok(line) => {
+                let rest = rest.get(1..).unwrap_or_default();
+                table.rows.push(row(IrqLine(line), rest, table.cpus.len()));
+            }
             Err(_) => table.skipped += 1,
         }
     }
     table
 }
 
-fn row(line: IrqLine, text: &str, columns: usize) -> Row {
-    let mut counts = Vec::with_capacity(columns);
+fn row(line: IrqLine, text: &[u8], columns: usize) -> Row<'_> {
+    let mut found = 0;
     let mut rest = text;
-    while counts.len() < columns {
+    while found < columns {
         // By bytes: this loop is nearly all the work on a machine with hundreds of CPUs.
         let trimmed = rest.trim_ascii_start();
-        let end = trimmed.bytes().position(|b| b.is_ascii_whitespace()).unwrap_or(trimmed.len());
-        let (word, after) = trimmed.split_at(end);
-        // A count that does not fit 64 bits is not one the kernel wrote; take the largest.
-        if word.is_empty() || !word.bytes().all(|b| b.is_ascii_digit()) {
+        let digits = trimmed.iter().take_while(|b| b.is_ascii_digit()).count();
+        let (_, after) = trimmed.split_at(digits);
+        let whole = after.first().is_none_or(u8::is_ascii_whitespace);
+        if digits == 0 || !whole {
             break;
         }
-        counts.push(word.parse().unwrap_or(u64::MAX));
+        found += 1;
         rest = after;
     }
-    counts.resize(columns, 0);
-    let description = rest.trim();
+    let (counts, rest) = text.split_at(text.len() - rest.len());
+    let description = String::from_utf8_lossy(rest);
+    let description = description.trim();
     // Actions follow two spaces or more and hold none themselves ("  %s", then ", %s").
     let (head, actions) = match description.rfind("  ") {
         Some(at) => {
@@ -133,8 +149,12 @@ mod tests {
     /// A firecracker guest, kernel 6.18, x86-64.
     const X86: &[u8] = include_bytes!("../../fixtures/proc/interrupts-x86-virtio");
 
-    fn find(table: &Interrupts, line: u32) -> &Row {
+    fn find<'a>(table: &'a Interrupts<'a>, line: u32) -> &'a Row<'a> {
         table.rows.iter().find(|r| r.line == IrqLine(line)).unwrap()
+    }
+
+    fn counts(table: &Interrupts<'_>, line: u32) -> Vec<u64> {
+        find(table, line).counts(table.cpus.len()).collect()
     }
 
     #[test]
@@ -146,7 +166,7 @@ mod tests {
         assert_eq!(eth0.actions, ["eth0"]);
         assert_eq!(eth0.chip, "GICv3");
         assert_eq!(eth0.trigger, Some("level"));
-        assert_eq!(eth0.counts, [10_628_015, 0, 0, 0, 0, 0]);
+        assert_eq!(counts(&table, 27), [10_628_015, 0, 0, 0, 0, 0]);
         assert_eq!(find(&table, 234).chip, "ITS-MSI");
         assert_eq!(find(&table, 222).actions, ["PCIe PME", "aerdrv"]);
         assert_eq!(find(&table, 65).actions, ["GPIO Key Power"]);
@@ -159,7 +179,7 @@ mod tests {
         let input = find(&table, 38);
         assert_eq!(input.actions, ["virtio2-input.0"]);
         assert_eq!(input.chip, "PCI-MSIX-0000:00:03.0");
-        assert_eq!(input.counts, [0, 2301]);
+        assert_eq!(counts(&table, 38), [0, 2301]);
         assert_eq!(input.trigger, Some("edge"));
     }
 
@@ -174,8 +194,8 @@ mod tests {
             -1: 3 4 x\n";
         let table = interrupts(text);
         assert_eq!(table.cpus, [CpuId(0), CpuId(3)]);
-        assert_eq!(find(&table, 7).counts, [5, 0]);
-        assert_eq!(find(&table, 8).counts, [1, u64::MAX]);
+        assert_eq!(counts(&table, 7), [5, 0]);
+        assert_eq!(counts(&table, 8), [1, u64::MAX]);
         assert_eq!(find(&table, 8).actions, ["net4", "net5"]);
         assert_eq!(find(&table, 9).actions, [""; 0]);
         assert_eq!(find(&table, 10).actions, ["1e100000.ethernet"]);
@@ -194,7 +214,8 @@ mod tests {
             let mut bytes = R4S[..cut].to_vec();
             if let Some(b) = bytes.get_mut(at) { *b = byte; }
             let table = interrupts(&bytes);
-            prop_assert!(table.rows.iter().all(|r| r.counts.len() == table.cpus.len()));
+            let columns = table.cpus.len();
+            prop_assert!(table.rows.iter().all(|r| r.counts(columns).count() == columns));
         }
     }
 }

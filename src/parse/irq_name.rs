@@ -47,8 +47,8 @@ fn of_name(action: &str, name: &str) -> Option<(u32, IrqRole)> {
     let at = action.match_indices(name).find_map(|(at, _)| {
         let before = action.get(..at)?.chars().next_back();
         let after = action.get(at + name.len()..)?.chars().next();
-        let starts = before.is_none_or(|c| matches!(c, '-' | ':' | '@' | '/' | ' '));
-        let ends = after.is_none_or(|c| matches!(c, '-' | ':' | '.' | '/' | ' ' | '_'));
+        let starts = before.is_none_or(starts_word);
+        let ends = after.is_none_or(ends_word);
         (starts && ends).then_some(at)
     })?;
     let rest = action.get(at + name.len()..)?;
@@ -65,6 +65,31 @@ fn of_name(action: &str, name: &str) -> Option<(u32, IrqRole)> {
     suffix(rest)
 }
 
+/// What may stand before a device's name.
+fn starts_word(before: char) -> bool {
+    matches!(before, '-' | ':' | '@' | '/' | ' ')
+}
+
+/// What may stand after a device's name.
+fn ends_word(after: char) -> bool {
+    matches!(after, '-' | ':' | '.' | '/' | ' ' | '_')
+}
+
+/// All parts of an action, of at most `longest` bytes, that [`of_device`] would take for a name.
+pub fn words(action: &str, longest: usize) -> impl Iterator<Item = &str> {
+    let starts = action.char_indices().scan(None, |before: &mut Option<char>, (at, c)| {
+        let is_start = before.is_none_or(starts_word);
+        *before = Some(c);
+        Some((at, is_start))
+    });
+    starts.filter(|(_, is_start)| *is_start).flat_map(move |(start, _)| {
+        let rest = action.get(start..).unwrap_or_default();
+        let inner = rest.char_indices().filter(|(at, c)| *at > 0 && ends_word(*c));
+        let ends = inner.map(|(at, _)| at).chain([rest.len()]).take_while(move |&at| at <= longest);
+        ends.filter_map(|end| rest.get(..end))
+    })
+}
+
 /// Words in names of lines that carry no packets: admin queues, mailboxes, events, link state,
 /// errors, clocks (i40e and ice `:misc`, iavf `:mbx`, enic `-err` and `-notify`, nfp `-lsc`, sfc
 /// `-ptp`, stmmac `:mac`, `:wol`, `:lpi` and `:safety-ce`, ena `-mgmnt`, mana `hwc`).
@@ -73,7 +98,6 @@ const CONTROL: &[&str] = &[
     "-mgmnt", "-sp-", "aenq", "adminq", "-err", "-notify", "-lsc", "-ptp", ":mac", ":wol", ":lpi",
     ":safety", ":sfty",
 ];
-
 fn is_control(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     CONTROL.iter().any(|word| text.contains(word))
@@ -125,6 +149,14 @@ mod tests {
 
     use super::*;
     use IrqRole::{Combined, Control, Rx, Tx};
+
+    #[test]
+    fn words_are_what_may_be_a_name() {
+        let all: Vec<&str> = words("i40e-eth0.7:x", 9).collect();
+        assert_eq!(all, ["i40e", "i40e-eth0", "eth0", "eth0.7", "eth0.7:x", "x"]);
+        assert_eq!(words("", 9).count(), 0);
+        assert_eq!(words("eth10", 4).count(), 0);
+    }
 
     #[test]
     fn the_forms_that_drivers_use() {
@@ -228,6 +260,13 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_name_that_is_found_is_one_of_the_words(action in "[a-c0-1:@./ _-]{0,12}", name in "[a-c0-1:.-]{1,5}") {
+            if of_device(&action, &[&name]).is_some() {
+                prop_assert!(words(&action, name.len()).any(|w| w == name));
+            }
+        }
+
         #[test]
         fn any_name_is_survived(action: String, name: String) {
             let _known = (of_device(&action, &[&name]), queue_and_role(&action), of_switch(&action));

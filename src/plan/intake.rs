@@ -1,5 +1,7 @@
 //! Where packets enter the router, and on which CPU each queue's packets arrive.
 
+use std::collections::BTreeMap;
+
 use crate::model::cpuset::CpuSet;
 use crate::model::snapshot::{Irq, Movable, NetDev, RxQueue, Snapshot};
 use crate::model::units::CpuId;
@@ -62,11 +64,18 @@ impl<'a> Intake<'a> {
             .filter(|irq| irq.id.role.carries_packets())
             .filter(|irq| devices.iter().any(|d| d.name == irq.id.device))
             .collect();
+        let mut receiving: BTreeMap<&str, Vec<&Irq>> = BTreeMap::new();
+        for irq in lines.iter().filter(|irq| irq.id.role.receives()) {
+            receiving.entry(&irq.id.device).or_default().push(irq);
+        }
         let sources = devices
             .iter()
             .flat_map(|device| device.rx_queues.iter().map(move |queue| (*device, queue)))
             .filter(|(_, queue)| queue.rps.is_some())
-            .map(|(device, queue)| Source { device, queue, irq: line_of(&lines, device, queue) })
+            .map(|(device, queue)| {
+                let own = receiving.get(device.name.as_str()).map(Vec::as_slice);
+                Source { device, queue, irq: line_of(own.unwrap_or_default(), queue) }
+            })
             .collect();
         Self { devices, sources, lines, usable: snapshot.usable_cpus() }
     }
@@ -80,7 +89,7 @@ impl<'a> Intake<'a> {
     /// the one on which most receive lines land, else the lowest usable CPU.
     #[must_use]
     pub fn lone_cpu(&self) -> Option<CpuId> {
-        let mut counts = std::collections::BTreeMap::<CpuId, usize>::new();
+        let mut counts = BTreeMap::<CpuId, usize>::new();
         for cpu in self.sources.iter().filter_map(Source::arrives_on) {
             *counts.entry(cpu).or_default() += 1;
         }
@@ -89,10 +98,11 @@ impl<'a> Intake<'a> {
     }
 }
 
-/// The line of a queue: its own, else the device's only receiving line.
-fn line_of<'a>(lines: &[&'a Irq], device: &NetDev, queue: &RxQueue) -> Option<&'a Irq> {
-    let mut receiving =
-        lines.iter().copied().filter(|i| i.id.device == device.name && i.id.role.receives());
-    let own = receiving.clone().find(|i| i.id.queue == queue.index);
-    own.or_else(|| receiving.next().filter(|_| receiving.next().is_none()))
+/// The line of a queue among its device's receiving ones: its own, else the only one.
+fn line_of<'a>(receiving: &[&'a Irq], queue: &RxQueue) -> Option<&'a Irq> {
+    let own = receiving.iter().find(|i| i.id.queue == queue.index).copied();
+    own.or(match receiving {
+        [one] => Some(*one),
+        _ => None,
+    })
 }

@@ -193,7 +193,7 @@ fn irqs(host: &dyn HostRead, watch: &Watch) -> Vec<Option<BTreeMap<CpuId, u64>>>
         let by_number =
             table.rows.iter().find(|row| row.line == *line && row.actions.join(", ") == *name);
         let row = by_number.or_else(|| named(name))?;
-        Some(table.cpus.iter().copied().zip(row.counts.iter().copied()).collect())
+        Some(table.cpus.iter().copied().zip(row.counts(table.cpus.len())).collect())
     };
     watch.irqs.iter().map(counts).collect()
 }
