@@ -3,10 +3,13 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
+use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use flate2::read::GzDecoder;
+use flate2::Compression;
+use flate2::read::{DeflateDecoder, GzDecoder};
+use flate2::write::DeflateEncoder;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +26,9 @@ const SAMPLES: &[u8] = b"linerate/samples/";
 /// A machine with 512 CPUs, 4000 interrupt lines and 512 queues has some 50 000 files; its
 /// /proc/interrupts is 22 MB, and so is each sample of it.
 const LIMITS: Limits = Limits { entries: 200_000, total: 512 << 20, file: MAX_READ };
+
+/// Files from this size on are kept compressed, bytes.
+const LARGE: usize = 256 << 10;
 
 /// Deepest directory; sysfs has fewer than 30 levels.
 const MAX_DEPTH: usize = 64;
@@ -106,6 +112,7 @@ impl Archive {
             let path = machine_path(&entry.name).ok_or_else(bad)?;
             let node = match entry.kind {
                 tar::Kind::File(_) if is_sample(&entry.name) => continue,
+                tar::Kind::File(content) if content.len() >= LARGE => Node::packed(&content),
                 tar::Kind::File(content) => Node::File(content),
                 tar::Kind::Directory => Node::Directory(Vec::new()),
                 tar::Kind::Link(target) => Node::Link(PathBuf::from(OsStr::from_bytes(&target))),
@@ -170,9 +177,31 @@ struct Memory {
 
 enum Node {
     File(Vec<u8>),
+    /// A large one, compressed: tables of numbers become a twentieth, and most are read once.
+    Packed {
+        content: Vec<u8>,
+        length: usize,
+    },
     Directory(Vec<OsString>),
     Link(PathBuf),
     Other,
+}
+
+impl Node {
+    fn packed(plain: &[u8]) -> Self {
+        let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
+        match encoder.write_all(plain).and_then(|()| encoder.finish()) {
+            Ok(content) => Self::Packed { content, length: plain.len() },
+            // Memory takes anything; if not, it stays as it is.
+            Err(_) => Self::File(plain.to_vec()),
+        }
+    }
+}
+
+fn unpacked(content: &[u8], length: usize) -> Result<Vec<u8>, Errno> {
+    let mut plain = Vec::with_capacity(length);
+    DeflateDecoder::new(content).read_to_end(&mut plain).map_err(|_| Errno::IO)?;
+    Ok(plain)
 }
 
 enum Refused {
@@ -234,12 +263,12 @@ impl Memory {
 impl Files for Memory {
     fn kind(&self, path: &Path) -> Result<Kind, Errno> {
         match self.nodes.get(path) {
-            Some(Node::File(_)) => Ok(Kind::File),
+            Some(Node::File(_) | Node::Packed { .. }) => Ok(Kind::File),
             Some(Node::Directory(_)) => Ok(Kind::Directory),
             Some(Node::Link(target)) => Ok(Kind::Link(target.clone())),
             Some(Node::Other) => Ok(Kind::Other),
             None => match path.parent().and_then(|above| self.nodes.get(above)) {
-                Some(Node::File(_) | Node::Other) => Err(Errno::NOTDIR),
+                Some(Node::File(_) | Node::Packed { .. } | Node::Other) => Err(Errno::NOTDIR),
                 _ => Err(Errno::NOENT),
             },
         }
@@ -248,6 +277,7 @@ impl Files for Memory {
     fn read(&self, path: &Path) -> Result<Vec<u8>, Errno> {
         match self.nodes.get(path) {
             Some(Node::File(content)) => Ok(content.clone()),
+            Some(Node::Packed { content, length }) => unpacked(content, *length),
             Some(Node::Directory(_)) => Err(Errno::ISDIR),
             Some(_) => Err(Errno::INVAL),
             None => Err(Errno::NOENT),

@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
@@ -34,6 +35,10 @@ pub const IDENTITY: &str = "linerate/identity.json";
 
 /// The kernel's own limit on links in one path (MAXSYMLINKS).
 const MAX_LINKS: u32 = 40;
+
+/// Directories to remember, some megabytes; sysfs of the largest machines has about as many that
+/// matter here.
+const MOST_LEADS: usize = 20_000;
 
 /// What a path without links in it leads to.
 pub(super) enum Kind {
@@ -62,13 +67,17 @@ pub struct Captured {
     files: Box<dyn Files>,
     lists: HashMap<PathBuf, Vec<String>>,
     errors: HashMap<(Vec<u8>, PathBuf), Errno>,
+    /// Where directories lead that were looked into: most files have neighbours. A captured machine
+    /// does not change.
+    leads: Mutex<HashMap<PathBuf, PathBuf>>,
 }
 
 impl Captured {
     /// Answers from `files`.
     pub(super) fn new(files: Box<dyn Files>) -> Self {
         let files = symlinks::add(files);
-        let mut made = Self { files, lists: HashMap::new(), errors: HashMap::new() };
+        let mut made =
+            Self { files, lists: HashMap::new(), errors: HashMap::new(), leads: Mutex::default() };
         if let Ok(text) = made.own(ERRORS) {
             made.errors = read_errors(&text).collect();
         }
@@ -90,9 +99,34 @@ impl Captured {
 
     /// Follows every link of a machine path; the result is a machine path without links.
     fn follow(&self, operation: &'static str, path: &Path) -> HostResult<PathBuf> {
+        let root = PathBuf::from("/");
+        let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
+            return self.walk(operation, path, root, parts(path).collect());
+        };
+        let known = hold(&self.leads).get(above).cloned();
+        if let Some(directory) = known {
+            return self.walk(operation, path, directory, VecDeque::from([name.to_owned()]));
+        }
+        let real = self.walk(operation, path, root.clone(), parts(path).collect())?;
+        if let Ok(directory) = self.walk(operation, above, root, parts(above).collect()) {
+            let mut leads = hold(&self.leads);
+            if leads.len() >= MOST_LEADS {
+                leads.clear();
+            }
+            leads.insert(above.to_owned(), directory);
+        }
+        Ok(real)
+    }
+
+    /// Follows `rest` from the directory `done`.
+    fn walk(
+        &self,
+        operation: &'static str,
+        path: &Path,
+        mut done: PathBuf,
+        mut rest: VecDeque<OsString>,
+    ) -> HostResult<PathBuf> {
         let fail = |errno| HostError::new(operation, path, errno);
-        let mut rest: VecDeque<OsString> = parts(path).collect();
-        let mut done = PathBuf::from("/");
         let mut links = 0;
         while let Some(part) = rest.pop_front() {
             if part == ".." {
@@ -202,6 +236,10 @@ impl HostRead for Captured {
             .and_then(|json| serde_json::from_slice(&json).ok())
             .unwrap_or_else(|| HostIdentity { boot_id: String::new(), netns: 0 })
     }
+}
+
+fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn parts(path: &Path) -> impl Iterator<Item = OsString> + '_ {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use rustix::io::Errno;
 
@@ -49,7 +49,9 @@ fn read(text: &[u8]) -> impl Iterator<Item = (PathBuf, PathBuf)> + '_ {
         let at = line.windows(4).position(|w| w == b" -> ")?;
         let (link, target) = (line.get(..at)?, line.get(at + 4..)?);
         let plain = path(link).components().collect::<PathBuf>();
-        let whole = plain.is_absolute() && plain.as_os_str().as_bytes() == link;
+        let whole = plain.is_absolute()
+            && plain.as_os_str().as_bytes() == link
+            && !plain.components().any(|part| part == Component::ParentDir);
         (whole && !target.is_empty()).then(|| (plain, path(target)))
     })
 }

@@ -11,6 +11,9 @@ const BLOCK: usize = 512;
 /// Longest name or extended header; the kernel's paths end at 4096 bytes.
 const MAX_NAME: u64 = 64 << 10;
 
+/// Room is made for so much of a file at a time, bytes.
+const STEP: u64 = 4 << 20;
+
 /// How much an archive may hold.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -164,10 +167,17 @@ impl<R: Read> Reader<R> {
         let padded = size.next_multiple_of(BLOCK as u64);
         self.count(padded)?;
         let mut content = Vec::new();
-        // Grows with what really comes: a header can claim any size.
-        (&mut self.stream).take(padded).read_to_end(&mut content).map_err(failed)?;
-        if content.len() as u64 != padded {
-            return Err(TarError::Cut);
+        // Grows with what really comes: a header can claim any size. By steps, not by doubling,
+        // which would hold a large file three times.
+        let mut left = padded;
+        while left > 0 {
+            let step = left.min(STEP);
+            content.reserve_exact(usize::try_from(step).unwrap_or(0));
+            let came = (&mut self.stream).take(step).read_to_end(&mut content).map_err(failed)?;
+            if came as u64 != step {
+                return Err(TarError::Cut);
+            }
+            left -= step;
         }
         content.truncate(usize::try_from(size).unwrap_or(usize::MAX));
         // Thousands of small files live as long as the archive is open.
