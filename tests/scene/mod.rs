@@ -8,6 +8,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![allow(clippy::disallowed_methods, reason = "tests set their own scene")]
 
+pub(crate) mod big;
+
 use std::io::Write;
 use std::path::Path;
 
