@@ -1,10 +1,14 @@
 //! How long the program keeps its user waiting: `cargo bench` prints it, nothing asserts it, for
-//! absolute times say little on a shared machine. Budgets: show 30 ms, apply of 64 masks 50 ms.
+//! absolute times say little on a shared machine. Budgets: show 30 ms (of the
+//! largest machine 200 ms and 64 MB), apply of 64 masks 50 ms.
 //!
 //! The generator has its own: `linerate bench nat --against iperf3`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a bench prints")]
+
+#[path = "../tests/scene/mod.rs"]
+mod scene;
 
 use std::process::Command;
 use std::sync::Arc;
@@ -14,6 +18,7 @@ use std::time::{Duration, Instant};
 use linerate::host::Live;
 use linerate::sys::netns::NetnsThread;
 use linerate::{apply, discover, plan, store};
+use scene::big::{Size, machine};
 
 /// Median and worst of `times` runs.
 fn time(what: &str, times: usize, mut job: impl FnMut() -> Duration) {
@@ -22,7 +27,51 @@ fn time(what: &str, times: usize, mut job: impl FnMut() -> Duration) {
     println!("{what}: median {:?}, worst {:?} of {times}", all[times / 2], all[times - 1]);
 }
 
+/// `show` of a captured machine of 512 CPUs, 8 cards of 64 queues and 4000 lines, and of one with half
+/// the cards and lines: time and peak memory. Budget: 200 ms and 64 MB, growing linearly.
+fn large_machines() {
+    for (what, size) in [("half", Size::HALF), ("whole", Size::BUDGET)] {
+        let name = format!("linerate-bench-{}-{what}", std::process::id());
+        let (file, root) =
+            (std::env::temp_dir().join(format!("{name}.tar.gz")), std::env::temp_dir().join(name));
+        let nodes = machine(size);
+        std::fs::write(&file, scene::archive(&nodes, 6)).unwrap();
+        scene::unpack(&nodes, &root).unwrap();
+        drop(nodes);
+        for (kind, path) in [("capture", &file), ("directory", &root)] {
+            let mut peak = 0;
+            time(&format!("show of a {kind}, {what} of {size:?}"), 10, || {
+                let start = Instant::now();
+                let mut show = Command::new(env!("CARGO_BIN_EXE_linerate"))
+                    .args(["show", "--host"])
+                    .arg(path)
+                    .stdout(std::process::Stdio::piped())
+                    .spawn()
+                    .unwrap();
+                // Read before the end: what is left of a process then has no memory any more. Its
+                // text is longer than a page, and it waits for room.
+                let status = format!("/proc/{}/status", show.id());
+                let mut output = show.stdout.take().unwrap();
+                rustix::pipe::fcntl_setpipe_size(&output, 4096).unwrap();
+                let mut first = [0; 1];
+                std::io::Read::read_exact(&mut output, &mut first).unwrap();
+                let status = std::fs::read_to_string(status).unwrap_or_default();
+                let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+                let kib = line.and_then(|l| l.trim().trim_end_matches(" kB").parse::<u64>().ok());
+                peak = peak.max(kib.unwrap_or(0));
+                std::io::copy(&mut output, &mut std::io::sink()).unwrap();
+                assert!(show.wait().unwrap().success());
+                start.elapsed()
+            });
+            println!("  peak memory {peak} KiB");
+        }
+        std::fs::remove_file(&file).unwrap();
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+}
+
 fn main() {
+    large_machines();
     time("linerate show, the whole process", 50, || {
         let start = Instant::now();
         let output = Command::new(env!("CARGO_BIN_EXE_linerate")).arg("show").output().unwrap();

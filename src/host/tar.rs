@@ -232,13 +232,13 @@ impl Header<'_> {
     }
 
     fn check(&self) -> Result<(), TarError> {
-        let sum = |byte: fn(u8) -> i64| -> i64 {
-            let bytes = self.0.iter().enumerate();
-            bytes.map(|(at, b)| if (148..156).contains(&at) { 32 } else { byte(*b) }).sum()
-        };
+        // The field itself counts as eight blanks.
+        let bytes = || self.field(0, 148).iter().chain(self.field(156, BLOCK - 156)).copied();
+        let blanks = 8 * i64::from(b' ');
         let stated = octal(self.field(148, 8)).and_then(|n| i64::try_from(n).ok());
         // Old tars added up signed bytes.
-        let right = stated == Some(sum(i64::from)) || stated == Some(sum(|b| i64::from(b as i8)));
+        let right = stated == Some(blanks + bytes().map(i64::from).sum::<i64>())
+            || stated == Some(blanks + bytes().map(|b| i64::from(b as i8)).sum::<i64>());
         if right { Ok(()) } else { Err(TarError::Damaged("a checksum")) }
     }
 
