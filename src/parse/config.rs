@@ -41,12 +41,15 @@ pub fn values<'a>(bytes: &[u8], options: &[&'a str]) -> Option<BTreeMap<&'a str,
     let mut any = false;
     let mut found = BTreeMap::new();
     for line in text.lines().map(str::trim) {
-        any |= line.starts_with("# CONFIG_");
+        any |= line.starts_with("# CONFIG_") && line.ends_with(" is not set");
         let Some((name, value)) = line.strip_prefix("CONFIG_").and_then(|l| l.split_once('='))
         else {
             continue;
         };
         any = true;
+        if value == "n" {
+            continue;
+        }
         if let Some(option) = options.iter().find(|o| **o == name) {
             found.insert(*option, value.trim_matches('"').to_owned());
         }
@@ -77,5 +80,14 @@ mod tests {
         assert_eq!(option(text, "RPS"), Some(Setting::On));
         assert_eq!(option(text, "XPS"), Some(Setting::Off));
         assert_eq!(option(b"hello", "XPS"), None);
+    }
+
+    /// Found by fuzzing: a remark on an option made any text a configuration.
+    #[test]
+    fn a_remark_on_an_option_is_no_configuration_and_n_is_not_set() {
+        let remark = b"HZ is 100\n# CONFIG_PREEMPT=m would be wrong\n";
+        assert_eq!((option(remark, "HZ"), values(remark, &["HZ"])), (None, None));
+        let off = values(b"CONFIG_PREEMPT=n\n", &["PREEMPT"]);
+        assert_eq!(off.map(|set| set.len()), Some(0));
     }
 }
