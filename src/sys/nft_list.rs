@@ -69,7 +69,7 @@ struct Rule {
     source_nat: bool,
 }
 
-fn tell(chains: &[Vec<u8>], rules: &[Vec<u8>], flowtables: &[Vec<u8>]) -> Nftables {
+pub(super) fn tell(chains: &[Vec<u8>], rules: &[Vec<u8>], flowtables: &[Vec<u8>]) -> Nftables {
     let mut all: BTreeMap<Chain, Vec<Rule>> = BTreeMap::new();
     let mut todo: Vec<Chain> = Vec::new();
     let mut base: BTreeSet<Chain> = BTreeSet::new();
@@ -92,6 +92,7 @@ fn tell(chains: &[Vec<u8>], rules: &[Vec<u8>], flowtables: &[Vec<u8>]) -> Nftabl
     // Chains that a forwarded packet may come to. Whoever jumps by a map may come anywhere in its
     // table.
     let mut met: BTreeSet<Chain> = BTreeSet::new();
+    let mut whole: BTreeSet<(u8, String)> = BTreeSet::new();
     while let Some(chain) = todo.pop() {
         if !met.insert(chain.clone()) {
             continue;
@@ -99,7 +100,8 @@ fn tell(chains: &[Vec<u8>], rules: &[Vec<u8>], flowtables: &[Vec<u8>]) -> Nftabl
         for rule in all.get(&chain).into_iter().flatten() {
             let to = rule.jump.iter().map(|name| (chain.0, chain.1.clone(), name.clone()));
             todo.extend(to.filter(|to| all.contains_key(to)));
-            if rule.by_map {
+            // Once for a table: with a map in every chain it would be their square.
+            if rule.by_map && whole.insert((chain.0, chain.1.clone())) {
                 let same = |c: &&Chain| c.0 == chain.0 && c.1 == chain.1 && !base.contains(*c);
                 todo.extend(all.keys().filter(same).filter(|c| !met.contains(*c)).cloned());
             }
@@ -264,5 +266,15 @@ mod tests {
             new_rule("b", &[jump("gone")]),
         ];
         assert_eq!(tell(&chains, &rules, &[]).forward_rules, 4);
+    }
+
+    #[test]
+    fn a_map_in_each_of_thousands_of_chains_is_no_square() {
+        let map = || ("lookup", Attrs::new().be32(LOOKUP_DREG, 0));
+        let names: Vec<String> = (0..5000).map(|n| format!("chain-{n}")).collect();
+        let chains: Vec<Vec<u8>> =
+            names.iter().map(|name| new_chain(name, (name == "chain-0").then_some(2))).collect();
+        let rules: Vec<Vec<u8>> = names.iter().map(|name| new_rule(name, &[map()])).collect();
+        assert_eq!(tell(&chains, &rules, &[]).forward_rules, 5000);
     }
 }

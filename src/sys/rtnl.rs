@@ -155,7 +155,7 @@ pub fn link_kinds() -> io::Result<BTreeMap<String, String>> {
     Ok(answers.iter().filter_map(kind).collect())
 }
 
-fn link(body: &[u8]) -> Option<(u32, String)> {
+pub(super) fn link(body: &[u8]) -> Option<(u32, String)> {
     let name = attribute(body.get(IFINFOMSG..)?, IFLA_IFNAME)?;
     Some((u32_at(body, 4)?, text(name)))
 }
@@ -172,12 +172,17 @@ pub fn qdiscs() -> io::Result<Vec<Qdisc>> {
 
 /// Those at a device's root and, below a root that stands for the hardware queues (mq, mqprio),
 /// those of the queues; classes' own and ingress ones steer nothing and are left out.
-fn sort_qdiscs(answers: &[Vec<u8>], links: &BTreeMap<u32, String>) -> Vec<Qdisc> {
+pub(super) fn sort_qdiscs(answers: &[Vec<u8>], links: &BTreeMap<u32, String>) -> Vec<Qdisc> {
     let all: Vec<TcMsg> = answers.iter().filter_map(|body| TcMsg::read(body)).collect();
+    // A device has one root; classful ones below it can be many.
+    let mut roots: BTreeMap<u32, &TcMsg> = BTreeMap::new();
+    for root in all.iter().filter(|q| q.parent == TC_H_ROOT) {
+        roots.entry(root.index).or_insert(root);
+    }
     let queue = |q: &TcMsg| match q.parent {
         TC_H_ROOT => Some(None),
         parent => {
-            let root = all.iter().find(|r| r.index == q.index && r.parent == TC_H_ROOT)?;
+            let root = roots.get(&q.index)?;
             let class = parent & 0xffff;
             let below = root.kind.starts_with("mq") && parent & 0xffff_0000 == root.handle;
             (below && class > 0).then(|| Some(class - 1))
