@@ -1,11 +1,8 @@
-//! CPU lists (`0-3,6`), as the kernel and plan files write them.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use linerate::model::cpuset::CpuSet;
+#[path = "../properties.rs"]
+mod properties;
+#[path = "../../tests/scene/mod.rs"]
+mod scene;
 
-fuzz_target!(|text: &str| {
-    if let Ok(set) = text.parse::<CpuSet>() {
-        assert_eq!(set.to_string().parse::<CpuSet>().ok(), Some(set));
-    }
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| properties::hold("cpu_list", bytes));

@@ -1,9 +1,8 @@
-//! /proc/cpuinfo: no more CPUs than lines.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use linerate::parse::cpuinfo::cpuinfo;
+#[path = "../properties.rs"]
+mod properties;
+#[path = "../../tests/scene/mod.rs"]
+mod scene;
 
-fuzz_target!(|bytes: &[u8]| {
-    assert!(cpuinfo(bytes).cpus.len() <= bytes.split(|b| *b == b'\n').count());
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| properties::hold("cpuinfo", bytes));

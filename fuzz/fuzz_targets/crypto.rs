@@ -1,12 +1,8 @@
-//! /proc/crypto: an implementation that is named was in the file.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use linerate::parse::crypto::chosen;
+#[path = "../properties.rs"]
+mod properties;
+#[path = "../../tests/scene/mod.rs"]
+mod scene;
 
-fuzz_target!(|bytes: &[u8]| {
-    let text = String::from_utf8_lossy(bytes);
-    for (name, driver) in chosen(bytes) {
-        assert!(text.contains(&name) && text.contains(&driver));
-    }
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| properties::hold("crypto", bytes));

@@ -1,12 +1,8 @@
-//! /proc/interrupts: never panics, and no row has more counts than there are columns.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use linerate::parse::interrupts::interrupts;
+#[path = "../properties.rs"]
+mod properties;
+#[path = "../../tests/scene/mod.rs"]
+mod scene;
 
-fuzz_target!(|bytes: &[u8]| {
-    let table = interrupts(bytes);
-    for row in &table.rows {
-        assert!(row.counts.len() <= table.cpus.len());
-    }
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| properties::hold("interrupts", bytes));

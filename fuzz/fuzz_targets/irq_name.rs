@@ -1,14 +1,8 @@
-//! Action names of interrupt lines, against a device name: both halves of the input.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use linerate::parse::irq_name::{of_device, queue_and_role};
+#[path = "../properties.rs"]
+mod properties;
+#[path = "../../tests/scene/mod.rs"]
+mod scene;
 
-fuzz_target!(|pair: (&str, &str)| {
-    let (action, name) = pair;
-    let found = of_device(action, &[name]);
-    // A name that does not occur can't be the device's.
-    assert!(found.is_none() || action.contains(name));
-    assert_eq!(of_device(action, &[""]), None);
-    let _known = queue_and_role(action);
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| properties::hold("irq_name", bytes));

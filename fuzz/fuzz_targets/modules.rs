@@ -1,9 +1,8 @@
-//! /proc/modules: names hold no blanks.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use linerate::parse::modules::names;
+#[path = "../properties.rs"]
+mod properties;
+#[path = "../../tests/scene/mod.rs"]
+mod scene;
 
-fuzz_target!(|bytes: &[u8]| {
-    assert!(names(bytes).iter().all(|n| !n.contains(char::is_whitespace)));
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| properties::hold("modules", bytes));

@@ -1,9 +1,8 @@
-//! /proc/net/pppoe: no more sessions than lines.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use linerate::parse::pppoe::devices;
+#[path = "../properties.rs"]
+mod properties;
+#[path = "../../tests/scene/mod.rs"]
+mod scene;
 
-fuzz_target!(|bytes: &[u8]| {
-    assert!(devices(bytes).len() <= bytes.split(|b| *b == b'\n').count());
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| properties::hold("pppoe", bytes));

@@ -1,9 +1,8 @@
-//! /proc/net/vlan/config: no more devices than lines.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use linerate::parse::vlan::config;
+#[path = "../properties.rs"]
+mod properties;
+#[path = "../../tests/scene/mod.rs"]
+mod scene;
 
-fuzz_target!(|bytes: &[u8]| {
-    assert!(config(bytes).len() <= bytes.split(|b| *b == b'\n').count());
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| properties::hold("vlan", bytes));

@@ -78,7 +78,7 @@ pub(super) fn header(device: &str) -> Attrs {
 /// The `hw` set names every feature the kernel knows, each with whether the driver lets it
 /// change; `active` and `nochange` name only those that are set (net/ethtool/features.c,
 /// features_fill_reply).
-fn read_features(body: &[u8]) -> Features {
+pub(super) fn read_features(body: &[u8]) -> Features {
     let active = names(body, ETHTOOL_A_FEATURES_ACTIVE);
     let never = names(body, ETHTOOL_A_FEATURES_NOCHANGE);
     let set = |list: &[(String, bool)], name: &str| list.iter().any(|(n, _)| n == name);

@@ -36,7 +36,7 @@ pub fn facts() -> io::Result<BTreeMap<String, LinkFacts>> {
     Ok(join(&links, &addresses))
 }
 
-fn join(links: &[Vec<u8>], addresses: &[Vec<u8>]) -> BTreeMap<String, LinkFacts> {
+pub(super) fn join(links: &[Vec<u8>], addresses: &[Vec<u8>]) -> BTreeMap<String, LinkFacts> {
     let mut found: BTreeMap<u32, (String, LinkFacts)> =
         links.iter().filter_map(|body| link(body)).collect();
     for body in addresses {

@@ -5,6 +5,7 @@
 
 pub mod affinity;
 pub mod conntrack;
+mod decode;
 pub mod ethtool;
 pub mod ethtool_ioctl;
 pub mod fd;
@@ -27,3 +28,6 @@ pub mod sched;
 pub mod socket;
 pub mod spawn;
 pub mod xtables;
+
+#[doc(hidden)]
+pub use decode::decode_answers;

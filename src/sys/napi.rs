@@ -34,7 +34,7 @@ pub fn napis() -> io::Result<Vec<Napi>> {
     Ok(join(&napis, &queues))
 }
 
-fn join(napis: &[Vec<u8>], queues: &[Vec<u8>]) -> Vec<Napi> {
+pub(super) fn join(napis: &[Vec<u8>], queues: &[Vec<u8>]) -> Vec<Napi> {
     let mut found: BTreeMap<u32, Napi> = BTreeMap::new();
     for body in napis {
         let mut napi = Napi::default();

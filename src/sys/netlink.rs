@@ -348,14 +348,19 @@ impl Socket {
 }
 
 #[derive(Debug, Default)]
-struct Answers {
-    bodies: Vec<Vec<u8>>,
+pub(super) struct Answers {
+    pub(super) bodies: Vec<Vec<u8>>,
     interrupted: bool,
 }
 
 impl Answers {
     /// Takes in one datagram; whether it held the end.
-    fn take(&mut self, mut bytes: &[u8], first: u32, last: u32) -> Result<bool, Refused> {
+    pub(super) fn take(
+        &mut self,
+        mut bytes: &[u8],
+        first: u32,
+        last: u32,
+    ) -> Result<bool, Refused> {
         while let (Some(len), Some(kind), Some(flags), Some(sequence)) =
             (u32_at(bytes, 0), u16_at(bytes, 4), u16_at(bytes, 6), u32_at(bytes, 8))
         {

@@ -99,7 +99,7 @@ fn by_netlink(device: &str) -> io::Result<NicSettings> {
 }
 
 /// Numbers of 8 or 32 bits, by the place of their names.
-fn numbers(body: &[u8], names: &[&str]) -> Numbers {
+pub(super) fn numbers(body: &[u8], names: &[&str]) -> Numbers {
     attributes(body)
         .filter_map(|(kind, value)| {
             let name = names.get(usize::from(kind).checked_sub(2)?)?;
@@ -113,7 +113,7 @@ fn numbers(body: &[u8], names: &[&str]) -> Numbers {
 }
 
 /// `None` where the device has one queue and so nothing to spread over.
-fn read_rss(body: &[u8]) -> Option<Rss> {
+pub(super) fn read_rss(body: &[u8]) -> Option<Rss> {
     let table = attribute(body, RSS_INDIR).unwrap_or_default();
     let table: Vec<u32> = table.chunks_exact(4).filter_map(|word| u32_at(word, 0)).collect();
     let key = attribute(body, RSS_HKEY).unwrap_or_default();

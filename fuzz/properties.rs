@@ -1,0 +1,287 @@
+//! What must hold of every parser of outside bytes, whatever the bytes are. The fuzz targets look
+//! for bytes that break it, and `tests/corpus.rs` holds it over those that were found before.
+//!
+//! No parser may panic, and none may take more than linear time: libFuzzer stops at an input that
+//! takes seconds.
+
+use std::io::Write;
+use std::path::Path;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use linerate::capture::redact::Redactor;
+use linerate::host::{Archive, HostRead};
+use linerate::load::{LoadSpec, iperf3};
+use linerate::model::cpuset::CpuSet;
+use linerate::model::measurement::Direction;
+use linerate::model::snapshot::Snapshot;
+use linerate::parse::config::{self, Setting};
+use linerate::parse::irq_name::{of_device, of_switch, queue_and_role};
+use linerate::parse::{
+    cmdline, cpuinfo, cpumask, crypto, interrupts, keyvalue, modules, net_counters, pppoe, preempt,
+    route, softnet, stat, uci, vlan,
+};
+use linerate::store::journal::Journal;
+use linerate::store::{plan, result};
+
+use super::scene;
+
+/// A property by the name of its target.
+pub(crate) type Property = (&'static str, fn(&[u8]));
+
+/// All of them.
+pub(crate) const ALL: &[Property] = &[
+    ("archive", archive),
+    ("cmdline", of_cmdline),
+    ("cpu_list", cpu_list),
+    ("cpuinfo", of_cpuinfo),
+    ("cpumask", of_cpumask),
+    ("crypto", of_crypto),
+    ("interrupts", of_interrupts),
+    ("iperf3", of_iperf3),
+    ("irq_name", irq_name),
+    ("journal", journal),
+    ("kernel_config", kernel_config),
+    ("modules", of_modules),
+    ("netlink", netlink),
+    ("plan_file", plan_file),
+    ("pppoe", of_pppoe),
+    ("preempt", of_preempt),
+    ("redact", redact),
+    ("result_file", result_file),
+    ("route", of_route),
+    ("scene", of_scene),
+    ("small_files", small_files),
+    ("state_files", state_files),
+    ("tar", tar),
+    ("uci", of_uci),
+    ("vlan", of_vlan),
+];
+
+/// Holds the property of that name.
+#[allow(dead_code, reason = "the replay goes over all of them")]
+pub(crate) fn hold(name: &str, bytes: &[u8]) {
+    let (_, property) = ALL.iter().find(|(n, _)| *n == name).expect("a target has a property");
+    property(bytes);
+}
+
+fn lines(bytes: &[u8]) -> usize {
+    bytes.split(|b| *b == b'\n').count()
+}
+
+/// A capture from anywhere: opened or refused, never more. Most bytes are no gzip stream, so the
+/// input is packed first; what is packed badly is left to tests/archive.rs.
+fn archive(bytes: &[u8]) {
+    let mut out = GzEncoder::new(Vec::new(), Compression::none());
+    out.write_all(bytes).expect("memory takes it");
+    let packed = out.finish().expect("memory takes it");
+    if let Ok(host) = Archive::from_bytes(&packed) {
+        drop(host.read(Path::new("/sys/a")));
+        drop(host.list(Path::new("/sys/class/net")));
+        drop(host.resolve(Path::new("/sys/a/b/../c")));
+        drop(linerate::discover::snapshot(&host));
+    }
+}
+
+/// Headers whose check sums are right, which no mutation makes by itself: they are set first.
+fn tar(bytes: &[u8]) {
+    let mut bytes = bytes.to_vec();
+    for block in bytes.chunks_exact_mut(512) {
+        // Only blocks that look like headers: others are contents.
+        if block.get(257..262) == Some(b"ustar") {
+            let (before, after) = (&block[..148], &block[156..]);
+            let sum: u32 = before.iter().chain(after).map(|b| u32::from(*b)).sum();
+            let text = format!("{:06o}\0 ", sum + 8 * 32);
+            block[148..156].copy_from_slice(text.as_bytes());
+        }
+    }
+    archive(&bytes);
+}
+
+/// What is taken out of files that others will see: twice is as once.
+fn redact(bytes: &[u8]) {
+    let mut redactor = Redactor::new("attic");
+    let (name, content) = match bytes.iter().position(|b| *b == b'\n') {
+        Some(at) => (&bytes[..at], &bytes[at + 1..]),
+        None => (&b"/etc/config/network"[..], bytes),
+    };
+    let name = String::from_utf8_lossy(name).into_owned();
+    let once = redactor.file(Path::new(&name), content);
+    drop(redactor.file(Path::new("/proc/net/route"), &once));
+}
+
+/// /proc/cmdline: every parameter that is there is found.
+fn of_cmdline(bytes: &[u8]) {
+    for word in cmdline::words(bytes).iter().take(4) {
+        let name = word.split('=').next().unwrap_or_default();
+        assert!(cmdline::parameter(bytes, name).is_some());
+    }
+}
+
+/// CPU lists (`0-3,6`), as the kernel and plan files write them.
+fn cpu_list(bytes: &[u8]) {
+    if let Ok(set) = String::from_utf8_lossy(bytes).parse::<CpuSet>() {
+        assert_eq!(set.to_string().parse::<CpuSet>().ok(), Some(set));
+    }
+}
+
+/// CPU masks: what is understood is written back so that it means the same.
+fn of_cpumask(bytes: &[u8]) {
+    if let Ok(set) = cpumask::mask(bytes) {
+        assert_eq!(cpumask::mask(set.to_mask().as_bytes()).ok(), Some(set));
+    }
+}
+
+/// /proc/cpuinfo: no more CPUs than lines.
+fn of_cpuinfo(bytes: &[u8]) {
+    assert!(cpuinfo::cpuinfo(bytes).cpus.len() <= lines(bytes));
+}
+
+/// /proc/crypto: an implementation that is named was in the file.
+fn of_crypto(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    for (name, driver) in crypto::chosen(bytes).iter().take(64) {
+        assert!(text.contains(name) && text.contains(driver));
+    }
+}
+
+/// /proc/interrupts: every row has as many counts as there are columns.
+fn of_interrupts(bytes: &[u8]) {
+    let table = interrupts::interrupts(bytes);
+    for row in &table.rows {
+        assert_eq!(row.counts(table.cpus.len()).count(), table.cpus.len());
+    }
+}
+
+/// Reports of iperf3, read as each kind of test.
+fn of_iperf3(bytes: &[u8]) {
+    for direction in [Direction::Down, Direction::Up, Direction::Both] {
+        for spec in [LoadSpec::tcp(direction, 1, 1.0, 0.0), LoadSpec::udp(direction, 1, 1.0, None)]
+        {
+            if let Ok(report) = iperf3::parse(bytes, &spec) {
+                assert!(report.flows.iter().all(|f| f.goodput.0.is_finite() && f.goodput.0 > 0.0));
+            }
+        }
+    }
+}
+
+/// Action names of interrupt lines, against a device name: two lines.
+fn irq_name(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let (action, name) = text.split_once('\n').unwrap_or((&text, "eth0"));
+    let found = of_device(action, &[name]);
+    // A name that does not occur can't be the device's.
+    assert!(found.is_none() || action.contains(name));
+    assert_eq!(of_device(action, &[""]), None);
+    let _known = (queue_and_role(action), of_switch(action));
+}
+
+/// Journals: nothing that is not in the header counts as done.
+fn journal(bytes: &[u8]) {
+    if let Ok(Some(journal)) = Journal::parse(1, bytes) {
+        assert_eq!(journal.progress.len(), journal.header.entries.len());
+    }
+}
+
+/// Kernel configurations: both readers agree.
+fn kernel_config(bytes: &[u8]) {
+    let set = config::values(bytes, &["HZ", "PREEMPT"]);
+    assert_eq!(set.is_some(), config::option(bytes, "HZ").is_some());
+    if config::option(bytes, "PREEMPT") == Some(Setting::Module) {
+        assert!(set.is_some_and(|s| s.contains_key("PREEMPT")));
+    }
+}
+
+/// /proc/modules: names hold no blanks.
+fn of_modules(bytes: &[u8]) {
+    assert!(modules::names(bytes).iter().all(|n| !n.contains(char::is_whitespace)));
+}
+
+/// Answers of the kernel over netlink.
+fn netlink(bytes: &[u8]) {
+    linerate::sys::decode_answers(bytes);
+}
+
+/// Plans: what loads is written so that it means the same.
+fn plan_file(bytes: &[u8]) {
+    if let Ok(read) = plan::parse(&String::from_utf8_lossy(bytes)) {
+        let text = plan::to_text(&read).expect("what was read can be written");
+        assert_eq!(plan::parse(&text).ok(), Some(read));
+    }
+}
+
+/// /proc/net/pppoe: no more sessions than lines.
+fn of_pppoe(bytes: &[u8]) {
+    assert!(pppoe::devices(bytes).len() <= lines(bytes));
+}
+
+/// Texts that tell the preemption model.
+fn of_preempt(bytes: &[u8]) {
+    assert_ne!(preempt::in_force(bytes).as_deref(), Some(""));
+    let _model = preempt::of_version(bytes);
+}
+
+/// Result files: what loads is written so that it loads again, everything else is an error.
+fn result_file(bytes: &[u8]) {
+    if let Ok(experiment) = result::from_json(bytes, "fuzz") {
+        let text = result::to_json(&experiment).expect("what was read can be written");
+        assert!(result::from_json(text.as_bytes(), "again").is_ok());
+    }
+}
+
+/// /proc/net/route, ipv6_route and if_inet6: no more devices than lines.
+fn of_route(bytes: &[u8]) {
+    let lines = lines(bytes);
+    assert!(route::defaults(bytes).len() <= lines && route::defaults_v6(bytes).len() <= lines);
+    assert!(route::devices(bytes).len() <= lines && route::devices_v6(bytes).len() <= lines);
+}
+
+/// A whole machine: discovered, planned for, and written as JSON that says the same.
+fn of_scene(bytes: &[u8]) {
+    let Ok(nodes) = scene::read(&String::from_utf8_lossy(bytes)) else { return };
+    if nodes.len() > 2000 {
+        return;
+    }
+    let Ok(host) = Archive::from_bytes(&scene::archive(&nodes, 0)) else { return };
+    let snapshot = linerate::discover::snapshot(&host);
+    let usable = snapshot.usable_cpus();
+    for change in linerate::plan::candidates(&snapshot).list.iter().flat_map(|c| c.changes()) {
+        if let linerate::model::knob::Value::Cpus(cpus) = &change.after {
+            assert!(cpus.is_subset(&usable), "{change:?}");
+        }
+    }
+    let text = serde_json::to_vec(&snapshot).expect("a snapshot can be written");
+    assert_eq!(serde_json::from_slice::<Snapshot>(&text).ok(), Some(snapshot));
+}
+
+/// The parsers of small or line-wise files; the first line of the input is a key, the rest a file.
+fn small_files(bytes: &[u8]) {
+    let _number = net_counters::number(bytes);
+    assert!(softnet::softnet(bytes).len() <= lines(bytes));
+    assert!(stat::cpu_ticks(bytes).len() <= lines(bytes));
+    let text = String::from_utf8_lossy(bytes);
+    if let Some((key, file)) = text.split_once('\n') {
+        let _option = config::option(file.as_bytes(), key);
+        let _value = keyvalue::value(file.as_bytes(), key);
+    }
+}
+
+/// Small JSON files of the state directory: the dead-man's guard and named labs.
+fn state_files(bytes: &[u8]) {
+    drop(serde_json::from_slice::<linerate::store::deadman::Armed>(bytes));
+    drop(serde_json::from_slice::<linerate::store::labs::LabRecord>(bytes));
+    drop(serde_json::from_slice::<linerate::host::Manifest>(bytes));
+}
+
+/// OpenWrt's configuration files: every option of every section can be asked for.
+fn of_uci(bytes: &[u8]) {
+    for section in uci::sections(bytes) {
+        assert!(!section.kind.is_empty() || bytes.contains(&b'\'') || bytes.contains(&b'"'));
+        let _values = (section.option("name"), section.list("network").count());
+    }
+}
+
+/// /proc/net/vlan/config: no more devices than lines.
+fn of_vlan(bytes: &[u8]) {
+    assert!(vlan::config(bytes).len() <= lines(bytes));
+}
