@@ -71,7 +71,7 @@ fn look(size: Size) -> (usize, usize, Snapshot) {
 fn twice_the_machine_is_twice_the_work() {
     let sizes = [1, 2, 4].map(|n| Size { cpus: 32, cards: 2 * n, queues: 16, lines: 200 * n });
     let [one, two, four] = sizes.map(look);
-    // What grows adds up: 1 + 2 * (2 - 1) = 4 - ... : equal steps make equal differences.
+    // From 2 to 4 is twice the step from 1 to 2; what does not grow falls out of differences.
     for count in [|l: &(usize, usize, Snapshot)| l.0, |l: &(usize, usize, Snapshot)| l.1] {
         let (first, second) = (count(&two) - count(&one), count(&four) - count(&two));
         assert!(
