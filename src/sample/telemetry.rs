@@ -184,7 +184,8 @@ fn irqs(host: &dyn HostRead, watch: &Watch) -> Vec<Option<BTreeMap<CpuId, u64>>>
     if watch.irqs.is_empty() {
         return Vec::new();
     }
-    let table = interrupts(&host.read(Path::new("/proc/interrupts")).unwrap_or_default());
+    let bytes = host.read(Path::new("/proc/interrupts")).unwrap_or_default();
+    let table = interrupts(&bytes);
     let named = |name: &str| {
         let mut rows = table.rows.iter().filter(|row| row.actions.join(", ") == name);
         rows.next().filter(|_| rows.next().is_none())
