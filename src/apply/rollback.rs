@@ -218,14 +218,15 @@ pub(super) struct Back {
 /// Undoes `journals`, which come newest first.
 pub(super) fn bring_back(host: &dyn HostWrite, journals: &[&Journal], force: bool) -> Back {
     let mut restored: Vec<Restore> = Vec::new();
+    let mut first = true;
     // Once more when queues or threads came or went by it: what hangs on those that are back is
     // restored then, and interrupt lines have other numbers.
-    for round in 0.. {
+    loop {
         let mut plan = undo(journals, |entry| now(host, entry), force);
         let foreign = std::mem::take(&mut plan.foreign);
         let gone = std::mem::take(&mut plan.gone);
         let (done, left) = restore(host, plan);
-        let again = round == 0 && done.iter().any(|r| reshapes(&r.knob));
+        let again = std::mem::take(&mut first) && done.iter().any(|r| reshapes(&r.knob));
         restored.extend(done);
         if !again {
             let ours = |knob: &Knob| restored.iter().any(|r| r.knob == *knob);
@@ -234,7 +235,6 @@ pub(super) fn bring_back(host: &dyn HostWrite, journals: &[&Journal], force: boo
             return Back { restored, foreign, left, gone };
         }
     }
-    Back { restored, foreign: Vec::new(), left: Vec::new(), gone: Vec::new() }
 }
 
 /// What is in an entry's file.
