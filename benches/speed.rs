@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use linerate::host::Live;
+use linerate::host::{FakeHost, Live};
 use linerate::sys::netns::NetnsThread;
 use linerate::{apply, discover, plan, store};
 use scene::big::{Size, machine};
@@ -78,6 +78,26 @@ fn main() {
         assert!(output.status.success());
         start.elapsed()
     });
+
+    // Budgets: 20 ms and 1 s.
+    let devices = |count: usize, queues: u32| -> Vec<(String, u32)> {
+        (0..count).map(|i| (format!("eth{i}"), queues)).collect()
+    };
+    for (cpus, devices) in [(8, devices(2, 8)), (8, devices(4, 4)), (256, devices(8, 64))] {
+        let named: Vec<(&str, u32)> = devices.iter().map(|(n, q)| (n.as_str(), *q)).collect();
+        let snapshot = FakeHost::router(cpus, &named).snapshot();
+        let queues: u32 = devices.iter().map(|d| d.1).sum();
+        let mut gap = String::new();
+        time(&format!("plan for {cpus} CPUs x {queues} queues"), 10, || {
+            let start = Instant::now();
+            let made = plan::planned(&snapshot, &plan::Traffic::default(), plan::Profile::Router);
+            let elapsed = start.elapsed();
+            let model = made.unwrap().model;
+            gap = format!("largest load {}, bound {}", model.largest, model.bound);
+            elapsed
+        });
+        println!("  {gap}");
+    }
 
     let netns = match NetnsThread::create() {
         Ok(netns) => Arc::new(netns),

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::lab::LabSpec;
 use crate::load::LoadSpec;
 use crate::model::measurement::{Direction, Protocol, Scenario};
+use crate::plan::Profile;
 
 /// Get a Linux router to line rate, and prove it.
 #[derive(Debug, Parser)]
@@ -121,6 +122,22 @@ pub struct PlanArgs {
     /// Take this candidate instead of the one the model prefers
     #[arg(long, value_name = "NAME")]
     pub candidate: Option<String>,
+    /// What the router is for: router, vpn, endpoint or low-latency
+    #[arg(long, value_name = "NAME", default_value = "router", value_parser = profile)]
+    pub profile: Profile,
+    /// A configuration from the field exactly as it was reported; `list` names them
+    #[arg(long, value_name = "NAME", conflicts_with = "candidate")]
+    pub recipe: Option<String>,
+    /// All about one setting (irq-affinity, rps-cpus, xps-cpus, coalesce, ...); writes no plan
+    #[arg(long, value_name = "KNOB")]
+    pub explain: Option<String>,
+    /// What is known of the traffic: TOML with [packets] received per second by device, [busy]
+    /// share of other programs by CPU, flows
+    #[arg(long, value_name = "FILE")]
+    pub load: Option<PathBuf>,
+    /// How many flows to plan for; 0 for so many that every share is even [default: 16]
+    #[arg(long, value_name = "N")]
+    pub flows: Option<u32>,
     /// Where to write the plan; `-` prints it
     #[arg(short, long, value_name = "FILE", default_value = "plan.toml")]
     pub output: PathBuf,
@@ -457,6 +474,10 @@ fn megabits(text: &str) -> Result<f64, String> {
         Ok(m) if m.is_finite() && m > 0.0 && m < 1e7 => Ok(m),
         _ => Err("not a rate in Mbit/s".into()),
     }
+}
+
+fn profile(text: &str) -> Result<Profile, String> {
+    text.parse()
 }
 
 fn direction(text: &str) -> Result<Direction, String> {

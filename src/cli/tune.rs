@@ -44,6 +44,9 @@ pub(super) fn run(context: &Context, args: &TuneArgs) -> Result<ExitCode> {
     for (name, why) in &found.left_out {
         out.say(out.dim(format!("{name} left out: {why}")));
     }
+    for (name, other) in &found.folded {
+        out.say(out.dim(format!("{name} is the same as {other}: measured once")));
+    }
     let mut experiment = blank(args, bench.snapshot(), &candidates, baseline);
     let limits = Limits {
         budget: args.budget.map(Duration::from_secs_f64),
@@ -145,6 +148,8 @@ fn choose(found: &Candidates, baseline: &str, args: &TuneArgs) -> Result<Vec<Can
             chosen.push(candidate.clone());
         }
     }
+    // None inherits from the one before it.
+    plan::complete(&mut chosen);
     Ok(chosen)
 }
 

@@ -56,8 +56,42 @@ pub struct DeviceFact {
     pub rx_queues: u32,
 }
 
-/// A plan as written to a file.
+/// A setting that a user might expect and that a plan does not make.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotMade {
+    /// Its name, as `plan --explain` takes it.
+    pub setting: String,
+    /// Why not.
+    pub reason: String,
+}
+
+/// What the cost model says of a plan: a model, not a measurement.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Model {
+    /// What the plan is to be good for: `router`, `vpn`, `endpoint`, `low-latency`.
+    pub profile: String,
+    /// How many flows it was made for: `16 flows`.
+    pub flows: String,
+    /// Largest load over capacity; 1.0 is one NATed packet's stack stage on the biggest CPU.
+    pub largest: f64,
+    /// The CPU that has it.
+    pub on: super::units::CpuId,
+    /// No placement of those considered has a smaller one than this.
+    pub bound: f64,
+    /// Whether the search went through everything.
+    pub complete: bool,
+    /// How many steps it took.
+    pub nodes: u64,
+    /// The largest load of the same plan with one flow, which does not split,
+    pub one_flow: f64,
+    /// with 16 flows
+    pub sixteen_flows: f64,
+    /// and with so many that every share is even.
+    pub many_flows: f64,
+}
+
+/// A plan as written to a file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Hash of the machine's id (see [`super::snapshot::Machine::id`]).
     pub machine: Option<String>,
@@ -67,6 +101,12 @@ pub struct Plan {
     pub cpus: super::cpuset::CpuSet,
     /// Devices it touches.
     pub devices: Vec<DeviceFact>,
+    /// What the cost model says, for a plan that it made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Model>,
+    /// What is not set, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_made: Vec<NotMade>,
     /// What to set.
     pub candidate: Candidate,
 }

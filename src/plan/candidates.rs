@@ -3,75 +3,172 @@
 use std::collections::BTreeMap;
 
 use super::intake::{Intake, Source};
+use super::planned::{self, Planned};
+use super::profile::Profile;
 use super::spread::spread;
-use super::{cost, name};
+use super::stages::Traffic;
+use super::{baseline, cost, name};
 use crate::model::cpuset::CpuSet;
 use crate::model::knob::{Knob, Value};
 use crate::model::plan::{Candidate, Change};
 use crate::model::snapshot::{Irq, IrqId, Snapshot};
 use crate::model::units::CpuId;
 
+/// What to plan for.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// What the router is for.
+    pub profile: Profile,
+    /// What is known of its traffic.
+    pub traffic: Traffic,
+}
+
 /// Candidates, what was left out and why, and which one the cost model would take.
 #[derive(Debug, Clone)]
 pub struct Candidates {
     /// To compare; the first is the router as found.
     pub list: Vec<Candidate>,
+    /// What other tools would set; by name only, for an experiment takes long enough.
+    pub baselines: Vec<Candidate>,
     /// Names of candidates that make no sense here, with the reason.
     pub left_out: Vec<(&'static str, String)>,
+    /// Candidates that would set what another sets already: name, and the other's.
+    pub folded: Vec<(&'static str, String)>,
+    /// The planner's own answer, with what it left alone.
+    pub planned: Option<Planned>,
     /// The name the cost model prefers; "as found" unless another is more than 1 % better.
-    pub preferred: &'static str,
+    pub preferred: String,
 }
 
 impl Candidates {
     /// The candidate of that name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Candidate> {
-        self.list.iter().find(|c| c.name == name)
+        let named = |name: &str| self.all().find(|c| c.name == name);
+        let other = || self.folded.iter().find(|(folded, _)| *folded == name);
+        named(name).or_else(|| named(&other()?.1))
     }
+
+    /// All of them, baselines last.
+    pub fn all(&self) -> impl Iterator<Item = &Candidate> {
+        self.list.iter().chain(&self.baselines)
+    }
+}
+
+/// Proposes candidates for a router of which nothing more is known.
+#[must_use]
+pub fn candidates(snapshot: &Snapshot) -> Candidates {
+    candidates_for(snapshot, &Request::default())
 }
 
 /// Proposes candidates for a router.
 #[must_use]
-pub fn candidates(snapshot: &Snapshot) -> Candidates {
+pub fn candidates_for(snapshot: &Snapshot, request: &Request) -> Candidates {
     let maker = Maker { snapshot, intake: Intake::of(snapshot) };
-    let mut list = vec![maker.as_found()];
-    let mut left_out = Vec::new();
+    let mut found = Candidates {
+        list: vec![maker.as_found()],
+        baselines: Vec::new(),
+        left_out: Vec::new(),
+        folded: Vec::new(),
+        planned: None,
+        preferred: name::AS_FOUND.into(),
+    };
     let mut take = |name: &'static str, made: Result<Candidate, String>| match made {
-        Ok(candidate) => list.push(candidate),
-        Err(why) => left_out.push((name, why)),
+        Ok(candidate) => found.list.push(candidate),
+        Err(why) => found.left_out.push((name, why)),
     };
     take(name::ONE_CPU, maker.one_cpu());
     take(name::RPS_OTHERS, maker.rps_others());
     take(name::RPS_ALL, maker.rps_all());
     take(name::IRQ_SPREAD, maker.irq_spread(false));
     take(name::IRQ_SPREAD_RPS, maker.irq_spread(true));
-    let preferred = preferred(snapshot, &list);
-    Candidates { list, left_out, preferred }
+    match planned::planned(snapshot, &request.traffic, request.profile) {
+        Ok(planned) => {
+            let mut others = found.list.iter_mut().skip(1);
+            match others.find(|c| sets_the_same(c, &planned.candidate)) {
+                Some(other) => {
+                    // The planner's reasons have figures.
+                    other.settings.clone_from(&planned.candidate.settings);
+                    other.reason = format!("{}; {}", other.reason, planned.candidate.reason);
+                    found.folded.push((name::PLANNED, other.name.clone()));
+                }
+                None => found.list.push(planned.candidate.clone()),
+            }
+            found.planned = Some(planned);
+        }
+        Err(why) => found.left_out.push((name::PLANNED, why)),
+    }
+    complete(&mut found.list);
+    for (name, made) in [
+        (name::OPENWRT_1, baseline::openwrt(snapshot, false)),
+        (name::OPENWRT_2, baseline::openwrt(snapshot, true)),
+        (name::ALL_CPUS, baseline::all_cpus(snapshot)),
+        (name::IRQBALANCE, baseline::irqbalance(snapshot)),
+    ] {
+        match made {
+            Ok(candidate) => {
+                // What the tool leaves alone is as found, also after another candidate's turn.
+                let mut with = vec![candidate];
+                with.extend(found.list.first().cloned());
+                complete(&mut with);
+                found.baselines.extend(with.into_iter().next());
+            }
+            Err(why) => found.left_out.push((name, why)),
+        }
+    }
+    found.preferred = preferred(snapshot, &found, request);
+    found
 }
 
-/// Within 1 % counts as equal; then the fewest writes win.
-fn preferred(snapshot: &Snapshot, list: &[Candidate]) -> &'static str {
-    let all = [
-        name::AS_FOUND,
-        name::ONE_CPU,
-        name::RPS_OTHERS,
-        name::RPS_ALL,
-        name::IRQ_SPREAD,
-        name::IRQ_SPREAD_RPS,
-    ];
-    let scored: Vec<(f64, usize, &'static str)> = list
-        .iter()
-        .filter_map(|c| {
-            let name = all.iter().find(|n| **n == c.name)?;
-            Some((cost::predict(snapshot, c)?.largest, c.changes().count(), *name))
+/// Makes every candidate state what any of them states: what it does not mention is as found.
+pub fn complete(list: &mut [Candidate]) {
+    let mut known: BTreeMap<Knob, Value> = BTreeMap::new();
+    for change in list.iter().flat_map(|c| &c.settings) {
+        known.entry(change.knob.clone()).or_insert_with(|| change.before.clone());
+    }
+    for candidate in list {
+        let own: std::collections::BTreeSet<Knob> =
+            candidate.settings.iter().map(|c| c.knob.clone()).collect();
+        for (knob, before) in known.iter().filter(|(knob, _)| !own.contains(*knob)) {
+            candidate.settings.push(Change {
+                knob: knob.clone(),
+                before: before.clone(),
+                after: before.clone(),
+                reason: "as found".into(),
+            });
+        }
+    }
+}
+
+fn sets_the_same(one: &Candidate, other: &Candidate) -> bool {
+    let values = |c: &Candidate| -> BTreeMap<Knob, Value> {
+        c.settings.iter().map(|c| (c.knob.clone(), c.after.clone())).collect()
+    };
+    // What one does not mention stays as found.
+    let unchanged = |a: &Candidate, b: &BTreeMap<Knob, Value>| {
+        a.settings.iter().all(|c| match b.get(&c.knob) {
+            Some(value) => *value == c.after,
+            None => c.before == c.after,
         })
-        .collect();
-    let least = scored.iter().map(|s| s.0).fold(f64::INFINITY, f64::min);
-    scored
-        .iter()
-        .filter(|s| s.0 <= least * 1.01)
-        .min_by_key(|s| s.1)
-        .map_or(name::AS_FOUND, |s| s.2)
+    };
+    unchanged(one, &values(other)) && unchanged(other, &values(one))
+}
+
+/// The planner's answer, unless the router as found is as good: within 1 % of its largest load,
+/// and handing no more packets over.
+fn preferred(snapshot: &Snapshot, found: &Candidates, request: &Request) -> String {
+    let Some(best) = found.get(name::PLANNED) else { return name::AS_FOUND.into() };
+    let model = cost::Model::new(snapshot, &request.traffic, request.profile);
+    let asks_more =
+        best.changes().any(|c| !matches!(c.knob, Knob::IrqAffinity { .. } | Knob::RpsCpus { .. }));
+    let today = found.get(name::AS_FOUND).and_then(|c| model.predict(c));
+    let good_enough = match (today, model.predict(best)) {
+        (Some(today), Some(best)) => {
+            today.largest <= best.largest * 1.01 && today.handovers <= best.handovers + 0.01
+        }
+        _ => false,
+    };
+    if good_enough && !asks_more { name::AS_FOUND.into() } else { best.name.clone() }
 }
 
 struct Maker<'a> {

@@ -1,109 +1,111 @@
-//! A coarse model of what forwarding costs each CPU, to order candidates before anything was
-//! measured. It predicts no rate; only a measurement is a claim.
+//! What the cost model says of a candidate: which CPU has most to do for its size. It orders
+//! candidates before anything was measured and predicts no rate; only a measurement is a claim.
 
 use std::collections::BTreeMap;
 
 use super::intake::Intake;
+use super::problem::{Micro, ONE, Placement, Problem};
+use super::profile::Profile;
+use super::stages::{self, Traffic};
 use crate::model::cpuset::CpuSet;
 use crate::model::knob::{Knob, Value};
 use crate::model::plan::Candidate;
-use crate::model::snapshot::{IrqRole, Snapshot};
+use crate::model::snapshot::Snapshot;
 use crate::model::units::CpuId;
-
-/// Driver, NAPI and GRO, per packet; the unit is one NATed stack stage.
-pub const INTERRUPT: f64 = 0.35;
-/// Netfilter with NAT, routing and transmit.
-pub const STACK_NAT: f64 = 1.0;
-/// Transmit completion.
-pub const COMPLETION: f64 = 0.15;
-/// Handing a packet over by RPS costs the CPU that gives ...
-pub const RPS_GIVE: f64 = 0.15;
-/// ... and the CPU that takes.
-pub const RPS_TAKE: f64 = 0.10;
-
-/// Flows that a mask of several CPUs is spread over when nothing better is known.
-const FLOWS: f64 = 16.0;
 
 /// What the model says of a candidate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prediction {
-    /// Largest load of a CPU relative to its capacity; smaller is better. 1.0 is one packet's
-    /// whole work on a CPU of full capacity.
+    /// Largest load of a CPU relative to its capacity; smaller is better. 1.0 is the NATed stack
+    /// stage of every packet of one direction on a CPU of full capacity.
     pub largest: f64,
     /// The CPU that has it.
     pub bottleneck: CpuId,
+    /// Packets handed from one CPU to another, of those of one direction.
+    pub handovers: f64,
 }
 
-/// Largest share that one of `cpus` CPUs gets when flows are hashed onto them.
-#[must_use]
-pub fn largest_share(cpus: usize) -> f64 {
-    let k = cpus.max(1) as f64;
-    (1.0 / k * (1.0 + ((k - 1.0) / FLOWS).sqrt())).min(1.0)
+/// As a figure.
+pub(super) fn figure(micro: Micro) -> f64 {
+    micro as f64 / ONE as f64
 }
 
-/// Predicts a candidate. `None` where packets are handled on the CPU of whoever sends them (veth
-/// without RPS): the model knows nothing of the senders.
+/// A router in the cost model: many candidates are judged by it.
+#[derive(Debug)]
+pub struct Model<'a> {
+    snapshot: &'a Snapshot,
+    problem: Problem,
+    opaque: bool,
+}
+
+impl<'a> Model<'a> {
+    /// The model of a router for that traffic and profile.
+    #[must_use]
+    pub fn new(snapshot: &'a Snapshot, traffic: &Traffic, profile: Profile) -> Self {
+        let intake = Intake::of(snapshot);
+        let problem = stages::pose(snapshot, &intake, traffic, profile);
+        Self { snapshot, problem, opaque: intake.sources.is_empty() }
+    }
+
+    /// Judges a candidate. `None` where packets are handled on the CPU of whoever sends them (veth
+    /// without RPS): the model knows nothing of the senders.
+    #[must_use]
+    pub fn predict(&self, candidate: &Candidate) -> Option<Prediction> {
+        if self.opaque {
+            return None;
+        }
+        let placement = self.placement(candidate);
+        let of_senders = |(queue, mask): (&super::problem::Queue, &Vec<usize>)| {
+            queue.line.is_none() && mask.is_empty() && queue.stack > 0
+        };
+        if self.problem.queues.iter().zip(&placement.masks).any(of_senders)
+            || self.problem.queues.iter().all(|q| q.stack == 0 && q.interrupt == 0)
+        {
+            return None;
+        }
+        let tally = self.problem.tally(&placement);
+        let (largest, at) = tally.largest();
+        let bottleneck = self.problem.places.get(at)?.id;
+        let handovers = figure(tally.minor.handovers);
+        Some(Prediction { largest: figure(largest), bottleneck, handovers })
+    }
+
+    /// Where a candidate puts lines and stack stages.
+    fn placement(&self, candidate: &Candidate) -> Placement {
+        let wanted: BTreeMap<&Knob, &Value> =
+            candidate.settings.iter().map(|c| (&c.knob, &c.after)).collect();
+        let cpus = |knob: &Knob| match wanted.get(knob) {
+            Some(Value::Cpus(set)) => Some(set),
+            _ => None,
+        };
+        let at = |cpu: CpuId| self.problem.places.iter().position(|p| p.id == cpu);
+        let lines = self.problem.lines.iter().map(|line| {
+            let set = cpus(&Knob::IrqAffinity { irq: line.irq.clone() });
+            let irq = self.snapshot.irqs.iter().find(|i| i.id == line.irq);
+            // Within a mask of several the kernel picks one; where it may stay, it does.
+            let stays = |set: &CpuSet| {
+                line.home.is_some_and(|home| {
+                    self.problem.places.get(home).is_some_and(|p| set.contains(p.id))
+                })
+            };
+            match set {
+                Some(set) if irq.and_then(|i| i.affinity.as_ref()) != Some(set) && !stays(set) => {
+                    set.first().and_then(at)
+                }
+                _ => line.home,
+            }
+        });
+        let masks = self.problem.queues.iter().map(|queue| {
+            let knob = Knob::RpsCpus { device: queue.device.clone(), queue: queue.index };
+            let set = cpus(&knob);
+            set.map_or_else(|| queue.before.clone(), |set| set.iter().filter_map(at).collect())
+        });
+        Placement { lines: lines.collect(), masks: masks.collect() }
+    }
+}
+
+/// Predicts a candidate for a router of which nothing more is known.
 #[must_use]
 pub fn predict(snapshot: &Snapshot, candidate: &Candidate) -> Option<Prediction> {
-    let intake = Intake::of(snapshot);
-    let wanted: BTreeMap<&Knob, &Value> =
-        candidate.settings.iter().map(|c| (&c.knob, &c.after)).collect();
-    let cpus = |knob: &Knob| match wanted.get(knob) {
-        Some(Value::Cpus(set)) => Some(set.clone()),
-        _ => None,
-    };
-    let mut load = BTreeMap::<CpuId, f64>::new();
-    let mut add = |cpu: CpuId, work: f64| *load.entry(cpu).or_default() += work;
-    if intake.sources.is_empty() {
-        return None;
-    }
-    for source in &intake.sources {
-        let queues = source.device.rx_queues.len().max(1) as f64;
-        let packets = 1.0 / queues;
-        let arrival = source.irq.and_then(|irq| {
-            let set = cpus(&Knob::IrqAffinity { irq: irq.id.clone() })
-                .or_else(|| irq.lands_on().cloned())?;
-            set.first()
-        });
-        let knob = Knob::RpsCpus { device: source.device.name.clone(), queue: source.queue.index };
-        let rps = cpus(&knob).or_else(|| source.queue.rps.clone()).unwrap_or_default();
-        if let Some(cpu) = arrival {
-            add(cpu, packets * INTERRUPT);
-        }
-        match (arrival, rps.is_empty()) {
-            (None, true) => return None,
-            (Some(cpu), true) => add(cpu, packets * STACK_NAT),
-            (arrival, false) => {
-                let share = largest_share(rps.len());
-                for target in rps.iter() {
-                    let here = arrival == Some(target);
-                    let take = if here { 0.0 } else { RPS_TAKE };
-                    add(target, packets * share * (STACK_NAT + take));
-                }
-                if let Some(cpu) = arrival {
-                    let others = rps.difference(&CpuSet::single(cpu)).len() as f64;
-                    add(cpu, packets * RPS_GIVE * others / rps.len() as f64);
-                }
-            }
-        }
-    }
-    for irq in intake.lines.iter().filter(|i| !matches!(i.id.role, IrqRole::Rx)) {
-        let knob = Knob::IrqAffinity { irq: irq.id.clone() };
-        if let Some(cpu) =
-            cpus(&knob).or_else(|| irq.lands_on().cloned()).and_then(|set| set.first())
-        {
-            let lines = intake
-                .lines
-                .iter()
-                .filter(|i| i.id.device == irq.id.device && !matches!(i.id.role, IrqRole::Rx));
-            add(cpu, COMPLETION / lines.count().max(1) as f64);
-        }
-    }
-    load.into_iter()
-        .map(|(cpu, work)| {
-            let known = snapshot.cpus.iter().find(|c| c.id == cpu);
-            let capacity = known.map_or(1024, |c| c.capacity.value.max(1));
-            Prediction { largest: work * 1024.0 / f64::from(capacity), bottleneck: cpu }
-        })
-        .max_by(|a, b| a.largest.total_cmp(&b.largest).then(b.bottleneck.cmp(&a.bottleneck)))
+    Model::new(snapshot, &Traffic::default(), Profile::Router).predict(candidate)
 }

@@ -62,19 +62,29 @@ impl<'a> Intake<'a> {
             .irqs
             .iter()
             .filter(|irq| irq.id.role.carries_packets())
-            .filter(|irq| devices.iter().any(|d| d.name == irq.id.device))
+            .filter(|irq| {
+                let of = |d: &&NetDev| d.name == irq.id.device || irq.shared_with.contains(&d.name);
+                devices.iter().any(of)
+            })
             .collect();
-        let mut receiving: BTreeMap<&str, Vec<&Irq>> = BTreeMap::new();
+        let mut receiving: BTreeMap<&str, Vec<&'a Irq>> = BTreeMap::new();
+        let mut shared: BTreeMap<&str, Vec<&'a Irq>> = BTreeMap::new();
         for irq in lines.iter().filter(|irq| irq.id.role.receives()) {
             receiving.entry(&irq.id.device).or_default().push(irq);
+            for name in &irq.shared_with {
+                shared.entry(name).or_default().push(irq);
+            }
         }
         let sources = devices
             .iter()
             .flat_map(|device| device.rx_queues.iter().map(move |queue| (*device, queue)))
             .filter(|(_, queue)| queue.rps.is_some())
             .map(|(device, queue)| {
-                let own = receiving.get(device.name.as_str()).map(Vec::as_slice);
-                Source { device, queue, irq: line_of(own.unwrap_or_default(), queue) }
+                let of = |lines: &BTreeMap<&str, Vec<&'a Irq>>| {
+                    lines.get(device.name.as_str()).cloned().unwrap_or_default()
+                };
+                let irq = line_of(&of(&receiving), &of(&shared), queue);
+                Source { device, queue, irq }
             })
             .collect();
         Self { devices, sources, lines, usable: snapshot.usable_cpus() }
@@ -98,11 +108,13 @@ impl<'a> Intake<'a> {
     }
 }
 
-/// The line of a queue among its device's receiving ones: its own, else the only one.
-fn line_of<'a>(receiving: &[&'a Irq], queue: &RxQueue) -> Option<&'a Irq> {
-    let own = receiving.iter().find(|i| i.id.queue == queue.index).copied();
-    own.or(match receiving {
+/// The line of a queue: its own among its device's receiving ones, else the only one, else the only
+/// one that it shares with other devices (both MACs of a MediaTek SoC are on one).
+fn line_of<'a>(own: &[&'a Irq], shared: &[&'a Irq], queue: &RxQueue) -> Option<&'a Irq> {
+    let only = |lines: &[&'a Irq]| match lines {
         [one] => Some(*one),
         _ => None,
-    })
+    };
+    let same = own.iter().find(|i| i.id.queue == queue.index).copied();
+    same.or_else(|| only(own)).or_else(|| only(shared))
 }

@@ -1,23 +1,41 @@
 //! What could be set on this router, and what the cost model expects of it.
 //!
 //! ```text
-//!   Snapshot ─▶ Intake (where packets enter) ─▶ candidates, each with its reasons
-//!                                                   └─▶ cost: largest load / capacity
+//!   Snapshot ─▶ Intake (where packets enter) ─▶ stages: what each costs, where it may run
+//!                  │                                └─▶ problem ─▶ solve ─▶ planned ──┐
+//!                  ├─▶ rules of thumb (one-cpu, rps-all, irq-spread, ...) ────────────┤
+//!                  └─▶ baseline (OpenWrt's, irqbalance's, all CPUs), recipes ─────────┤
+//!                                      cost: largest load / capacity ◀── candidates ◀─┘
 //! ```
 //!
 //! A candidate states the whole of what it steers (every receive queue's RPS mask and every
 //! movable line of the intake devices), so that candidates can follow each other in any order and
 //! none inherits from the one before.
 
+mod baseline;
 mod candidates;
 pub mod cost;
+mod explain;
 mod intake;
+mod not_made;
+mod planned;
+mod problem;
+mod profile;
+mod recipe;
+mod solve;
 mod spread;
+mod stages;
 #[cfg(test)]
 mod tests;
 
-pub use candidates::{Candidates, candidates};
+pub use candidates::{Candidates, Request, candidates, candidates_for, complete};
+pub use explain::{SETTINGS, Setting, about};
 pub use intake::{Intake, Source};
+pub use planned::{Planned, planned};
+pub use problem::Flows;
+pub use profile::Profile;
+pub use recipe::{Recipe, recipe, recipes};
+pub use stages::{StackCost, Traffic, stack_cost};
 
 use crate::model::plan::{Candidate, DeviceFact, Plan};
 use crate::model::snapshot::Snapshot;
@@ -35,6 +53,16 @@ pub mod name {
     pub const IRQ_SPREAD: &str = "irq-spread";
     /// Interrupt lines spread over the CPUs, RPS to the others.
     pub const IRQ_SPREAD_RPS: &str = "irq-spread-rps";
+    /// The least largest load, found by search.
+    pub const PLANNED: &str = "planned";
+    /// OpenWrt's packet steering, mode 1.
+    pub const OPENWRT_1: &str = "openwrt-1";
+    /// OpenWrt's packet steering, mode 2.
+    pub const OPENWRT_2: &str = "openwrt-2";
+    /// All CPUs everywhere.
+    pub const ALL_CPUS: &str = "all-cpus";
+    /// irqbalance's first placement.
+    pub const IRQBALANCE: &str = "irqbalance";
 }
 
 /// Binds a candidate to the machine it was made for.
@@ -58,6 +86,8 @@ pub fn plan_for(snapshot: &Snapshot, candidate: Candidate) -> Plan {
         hostname: snapshot.machine.hostname.clone(),
         cpus: snapshot.usable_cpus(),
         devices,
+        model: None,
+        not_made: Vec::new(),
         candidate,
     }
 }

@@ -1,11 +1,11 @@
 //! Spreads interrupt lines over CPUs by what they cost and what the CPUs can do.
 //!
 //! Longest processing time first: deterministic, within 4/3 of the best on equal CPUs (Graham
-//! 1969). An exact search belongs to the full planner.
+//! 1969). A candidate to compare with; the planner's own answer is `planned`, by search.
 
 use std::collections::BTreeMap;
 
-use super::cost;
+use super::stages;
 use crate::model::snapshot::{Irq, IrqId, IrqRole, Snapshot};
 use crate::model::units::CpuId;
 
@@ -46,10 +46,10 @@ pub(super) fn spread<'a>(
 /// Work that follows a line, per packet.
 fn weight(role: IrqRole) -> f64 {
     match role {
-        IrqRole::Tx => cost::COMPLETION,
-        IrqRole::Rx => cost::INTERRUPT + cost::STACK_NAT,
+        IrqRole::Tx => stages::COMPLETION,
+        IrqRole::Rx => stages::INTERRUPT + stages::STACK_NAT,
         IrqRole::Combined | IrqRole::Controller => {
-            cost::INTERRUPT + cost::STACK_NAT + cost::COMPLETION
+            stages::INTERRUPT + stages::STACK_NAT + stages::COMPLETION
         }
         IrqRole::Control => 0.0,
     }

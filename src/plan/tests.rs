@@ -1,5 +1,10 @@
 //! What the planner must say on machines that are known.
 
+mod baselines;
+mod boards;
+mod oracle;
+mod recipes;
+
 use super::*;
 use crate::model::capacity::{Capacity, Source as Learnt};
 use crate::model::cpuset::CpuSet;
@@ -102,12 +107,21 @@ fn setting(candidate: &Candidate, device: &str, irq: bool) -> CpuSet {
 fn a_lab_has_the_lone_interrupt_case_as_an_explicit_mask() {
     let found = candidates(&lab(2));
     let names: Vec<_> = found.list.iter().map(|c| c.name.as_str()).collect();
-    assert_eq!(names, [name::AS_FOUND, name::ONE_CPU, name::RPS_OTHERS, name::RPS_ALL]);
+    let rules = [name::AS_FOUND, name::ONE_CPU, name::RPS_OTHERS, name::RPS_ALL];
+    assert_eq!(names, [&rules[..], &[name::PLANNED]].concat());
     assert_eq!(setting(found.get(name::ONE_CPU).unwrap(), "wan0", false).to_string(), "0");
     assert_eq!(setting(found.get(name::RPS_OTHERS).unwrap(), "lan0", false).to_string(), "1");
     assert_eq!(setting(found.get(name::RPS_ALL).unwrap(), "lan0", false).to_string(), "0-1");
-    assert_eq!(found.preferred, name::RPS_ALL);
-    assert_eq!(found.left_out.len(), 2, "{:?}", found.left_out);
+    // Both directions at once: a CPU for each, and no hash to spread them unevenly.
+    let planned = found.get(name::PLANNED).unwrap();
+    assert_ne!(setting(planned, "lan0", false), setting(planned, "wan0", false));
+    assert_eq!(found.preferred, name::PLANNED);
+    let left_out: Vec<_> = found.left_out.iter().map(|(name, _)| *name).collect();
+    let lines = [name::IRQ_SPREAD, name::IRQ_SPREAD_RPS];
+    assert_eq!(
+        left_out,
+        [&lines[..], &[name::OPENWRT_1, name::OPENWRT_2, name::IRQBALANCE]].concat()
+    );
 }
 
 #[test]
@@ -200,8 +214,11 @@ fn nothing_up_means_nothing_to_do() {
 
 #[test]
 fn an_uneven_hash_is_expected() {
-    assert!((cost::largest_share(1) - 1.0).abs() < 1e-12);
+    let flows = Flows::Count(16);
+    assert!((flows.largest_share(1) - 1.0).abs() < 1e-12);
     // (1/2)(1 + sqrt(1/16)) = 0.625
-    assert!((cost::largest_share(2) - 0.625).abs() < 1e-12);
-    assert!(cost::largest_share(64) <= 1.0);
+    assert!((flows.largest_share(2) - 0.625).abs() < 1e-12);
+    assert!(flows.largest_share(64) <= 1.0);
+    assert!((Flows::Count(1).largest_share(4) - 1.0).abs() < 1e-12, "one flow does not split");
+    assert!((Flows::Many.largest_share(4) - 0.25).abs() < 1e-12);
 }

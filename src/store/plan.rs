@@ -14,11 +14,12 @@ use super::{words, write_file};
 use crate::error::{Error, Result};
 use crate::model::cpuset::CpuSet;
 use crate::model::knob::{Knob, Shape, Value};
-use crate::model::plan::{Candidate, Change, DeviceFact, Plan};
+use crate::model::plan::{Candidate, Change, DeviceFact, Model, NotMade, Plan};
 use crate::model::snapshot::{IrqRole, NetDev, Snapshot};
 
 const FORMAT: &str = "linerate-plan";
-const VERSION: i64 = 1;
+/// Version 2 adds `[model]` and `[[not-made]]`; a plan without them is written as version 1.
+const VERSION: i64 = 2;
 
 /// No plan is longer: 100 settings take 20 KB.
 const MAX_LENGTH: u64 = 4 << 20;
@@ -37,8 +38,13 @@ struct File {
     hostname: String,
     cpus: CpuSet,
     settings: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    model: Option<Model>,
     #[serde(default, rename = "device")]
     devices: Vec<Device>,
+    // Before the settings: a file that is cut here has too few of them.
+    #[serde(default, rename = "not-made", skip_serializing_if = "Vec::is_empty")]
+    not_made: Vec<NotMade>,
     #[serde(default, rename = "setting")]
     list: Vec<Setting>,
 }
@@ -85,9 +91,10 @@ pub fn to_text(plan: &Plan) -> Result<String> {
     if let Some(change) = plan.candidate.settings.iter().find(|c| c.reason.is_empty()) {
         return Err(Error::usage("write a plan", format!("{} has no reason", change.knob)));
     }
+    let more = plan.model.is_some() || !plan.not_made.is_empty();
     let file = File {
         format: FORMAT.into(),
-        version: VERSION,
+        version: if more { VERSION } else { 1 },
         name: plan.candidate.name.clone(),
         title: plan.candidate.title.clone(),
         reason: plan.candidate.reason.clone(),
@@ -95,11 +102,14 @@ pub fn to_text(plan: &Plan) -> Result<String> {
         hostname: plan.hostname.clone(),
         cpus: plan.cpus.clone(),
         settings: plan.candidate.settings.len(),
+        model: plan.model.clone(),
+        not_made: plan.not_made.clone(),
         devices: plan.devices.iter().map(Device::from).collect(),
         list: plan.candidate.settings.iter().map(Setting::from).collect(),
     };
     let body = toml::to_string(&file).map_err(|e| Error::usage("write a plan", e))?;
-    Ok(format!("{HEADER}\n{body}"))
+    let note = if more { MODEL_NOTE } else { "" };
+    Ok(format!("{HEADER}{note}\n{body}"))
 }
 
 const HEADER: &str = "\
@@ -110,6 +120,11 @@ const HEADER: &str = "\
 # CPUs are lists such as \"0-2,5\"; \"none\" means off. \"before\" is what was found when the plan
 # was made; rollback goes by what it finds when the plan is applied. Who adds or removes a setting
 # by hand corrects the count in \"settings\".
+";
+
+const MODEL_NOTE: &str = "\
+# [model] is what the cost model says, not a measurement: 1.0 is one NATed packet's work in the
+# stack on the biggest CPU. [[not-made]] is for the reader: what is not set, and why.
 ";
 
 /// Writes a plan file, as a whole or not at all.
@@ -127,18 +142,25 @@ pub fn write(path: &Path, plan: &Plan) -> Result<()> {
 /// Usage (exit 2) that says what is wrong with it: missing, cut, not a plan, from a newer version,
 /// a setting that is not known or can't be meant.
 pub fn read(path: &Path) -> Result<Plan> {
+    let text = read_text("plan", path, "linerate plan -o FILE makes one")?;
     let what = format!("read plan {}", path.display());
-    let fail = |e: io::Error| {
-        Error::usage(what.clone(), words(&e)).hint("linerate plan -o FILE makes one")
-    };
+    parse(&text).map_err(|(why, hint)| Error::usage(what, why).hint(hint))
+}
+
+/// The text of a small file that the user named; `kind` says in errors what it is.
+///
+/// # Errors
+/// Usage (exit 2) when it can't be read, is no text or far too long.
+pub fn read_text(kind: &str, path: &Path, hint: &str) -> Result<String> {
+    let what = format!("read {kind} {}", path.display());
+    let fail = |e: io::Error| Error::usage(what.clone(), words(&e)).hint(hint);
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(fail)?;
     file.take(MAX_LENGTH + 1).read_to_end(&mut bytes).map_err(fail)?;
     if bytes.len() as u64 > MAX_LENGTH {
-        return Err(Error::usage(what, "it is far too long for a plan"));
+        return Err(Error::usage(what, format!("it is far too long for a {kind}")));
     }
-    let text = String::from_utf8(bytes).map_err(|_| Error::usage(&*what, "it is not text"))?;
-    parse(&text).map_err(|(why, hint)| Error::usage(what, why).hint(hint))
+    String::from_utf8(bytes).map_err(|_| Error::usage(what, "it is not text"))
 }
 
 /// Why a text is no plan, and what to do about it.
@@ -161,7 +183,7 @@ pub fn parse(text: &str) -> std::result::Result<Plan, Unusable> {
         return Err(("it is not a plan of linerate".into(), "linerate plan -o FILE makes one"));
     }
     match table.get("version").and_then(toml::Value::as_integer) {
-        Some(VERSION) => {}
+        Some(1..=VERSION) => {}
         Some(v) if v > VERSION => {
             let why = format!("a newer linerate wrote it (format {v}, this one knows {VERSION})");
             return Err((why, "use that version, or make it anew with this one: linerate plan"));
@@ -194,6 +216,8 @@ pub fn parse(text: &str) -> std::result::Result<Plan, Unusable> {
         hostname: file.hostname,
         cpus: file.cpus,
         devices: file.devices.into_iter().map(DeviceFact::from).collect(),
+        model: file.model,
+        not_made: file.not_made,
         candidate: Candidate { name: file.name, title: file.title, reason: file.reason, settings },
     })
 }
@@ -407,6 +431,8 @@ mod tests {
                 driver: "virtio_net".into(),
                 rx_queues: 4,
             }],
+            model: None,
+            not_made: vec![],
             candidate: Candidate {
                 name: "irq-spread-rps".into(),
                 title: "interrupts spread, RPS to the other CPUs".into(),
@@ -501,6 +527,32 @@ mod tests {
     }
 
     #[test]
+    fn what_the_planner_says_of_its_plan_comes_back_and_can_not_be_cut_unseen() {
+        let mut plan = plan();
+        plan.model = Some(Model {
+            profile: "router".into(),
+            flows: "16 flows".into(),
+            largest: 1.5,
+            on: crate::model::units::CpuId(4),
+            bound: 1.45,
+            complete: false,
+            nodes: 200_000,
+            one_flow: 1.5,
+            sixteen_flows: 1.5,
+            many_flows: 1.25,
+        });
+        let xps = NotMade { setting: "xps-cpus".into(), reason: "one TX queue".into() };
+        plan.not_made = vec![xps.clone(), xps];
+        let text = to_text(&plan).unwrap();
+        assert_eq!(text, include_str!("../../fixtures/formats/plan-v2.toml"));
+        assert_eq!(parse(&text).unwrap(), plan);
+        for end in 0..text.len() - 1 {
+            let Ok(read) = parse(&text[..end]) else { continue };
+            assert_eq!(read, plan, "cut at {end}");
+        }
+    }
+
+    #[test]
     fn a_plan_cut_anywhere_is_refused_and_never_taken_for_a_smaller_one() {
         let whole = plan();
         let mut refused = 0;
@@ -524,7 +576,7 @@ mod tests {
         };
         for (from, to, said) in [
             ("linerate-plan", "something", "not a plan"),
-            ("version = 1", "version = 2", "newer linerate"),
+            ("version = 1", "version = 3", "newer linerate"),
             ("version = 1", "", "version"),
             ("\"rps-cpus\"", "\"warp-speed\"", "not a setting that this version knows"),
             ("after = \"1\"", "after = \"none\"", "no CPU"),

@@ -1,0 +1,272 @@
+//! Configurations from the field, as data (`recipes/*.toml`), set as they were reported. Each
+//! setting says whether it can matter to forwarded packets at all.
+
+use serde::Deserialize;
+
+use crate::model::cpuset::CpuSet;
+use crate::model::knob::{Knob, Shape, Value};
+use crate::model::plan::{Candidate, Change, NotMade};
+use crate::model::snapshot::{NetDev, Snapshot};
+
+/// Name and text of each file.
+const FILES: &[(&str, &str)] = &[
+    ("cm4", include_str!("../../recipes/cm4.toml")),
+    ("fg50e", include_str!("../../recipes/fg50e.toml")),
+    ("r4s", include_str!("../../recipes/r4s.toml")),
+    ("r76s", include_str!("../../recipes/r76s.toml")),
+    ("wireguard", include_str!("../../recipes/wireguard.toml")),
+];
+
+/// A recipe's head.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recipe {
+    /// How `--recipe` calls it.
+    pub name: &'static str,
+    /// What it is.
+    pub title: String,
+    /// Who reported it, and what came of it.
+    pub source: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    title: String,
+    source: String,
+    #[serde(rename = "setting")]
+    settings: Vec<Setting>,
+}
+
+/// One setting, for every device and queue that it names.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Setting {
+    /// The knob's kind, as in plan files.
+    kind: String,
+    /// Device names with `*`, or `driver:NAME`.
+    device: Option<String>,
+    /// A queue number; all without one.
+    queue: Option<u32>,
+    /// Role of an interrupt line; any without one.
+    role: Option<String>,
+    /// Further fields of the knob (`name` of a sysctl).
+    #[serde(default)]
+    of: toml::Table,
+    /// `all`, `none`, `big` (the biggest CPUs), `big N` (the Nth of them, from 0) or a list; a
+    /// number, a word, true or false.
+    value: toml::Value,
+    /// Whether it can matter to forwarded packets.
+    forwarded: bool,
+    /// Why, or why not.
+    note: String,
+}
+
+/// The heads of all recipes.
+#[must_use]
+pub fn recipes() -> Vec<Recipe> {
+    let head = |(name, text): &(&'static str, &str)| {
+        let file: File = toml::from_str(text).ok()?;
+        Some(Recipe { name, title: file.title, source: file.source })
+    };
+    FILES.iter().filter_map(head).collect()
+}
+
+/// A recipe for a router. `current` reads what a setting is now; `None` where there is none.
+///
+/// # Errors
+/// Why there is nothing of it to set here.
+pub fn recipe(
+    name: &str,
+    snapshot: &Snapshot,
+    current: &dyn Fn(&Knob) -> Option<Value>,
+) -> Result<(Candidate, Vec<NotMade>), String> {
+    let Some((_, text)) = FILES.iter().find(|(n, _)| *n == name) else {
+        return Err("there is no such recipe".into());
+    };
+    let file: File = toml::from_str(text).map_err(|e| e.message().to_owned())?;
+    let mut settings: Vec<Change> = Vec::new();
+    let mut not_made = Vec::new();
+    for setting in &file.settings {
+        let mut missing = |reason: String| {
+            not_made.push(NotMade { setting: setting.kind.clone(), reason });
+        };
+        let mut knobs = Vec::new();
+        for fields in setting.instances(snapshot) {
+            match fields.and_then(|f| setting.knob(f, snapshot)) {
+                Ok(some) => knobs.extend(some),
+                Err(why) => missing(format!("{why} ({})", setting.note)),
+            }
+        }
+        for knob in knobs {
+            let made = setting.wanted(&knob, snapshot).and_then(|after| {
+                let before = current(&knob).ok_or("there is no such setting on this machine")?;
+                Ok((before, after))
+            });
+            match made {
+                Err(why) => missing(format!("{knob}: {why}")),
+                Ok((before, after)) => {
+                    let effect = if setting.forwarded {
+                        setting.note.clone()
+                    } else {
+                        format!("no effect on forwarded packets: {}", setting.note)
+                    };
+                    settings.retain(|c| c.knob != knob);
+                    settings.push(Change { knob, before, after, reason: effect });
+                }
+            }
+        }
+    }
+    if settings.is_empty() {
+        let why: Vec<String> =
+            not_made.iter().map(|n| format!("{}: {}", n.setting, n.reason)).collect();
+        return Err(format!("nothing of it can be set here: {}", why.join("; ")));
+    }
+    let candidate = Candidate {
+        name: format!("recipe-{name}"),
+        title: file.title,
+        reason: format!("as reported, not as planned: {}", file.source),
+        settings,
+    };
+    Ok((candidate, not_made))
+}
+
+type Fields = serde_json::Map<String, serde_json::Value>;
+
+impl Setting {
+    /// The fields of a knob for each device and queue, or why there is none.
+    fn instances(&self, snapshot: &Snapshot) -> Vec<Result<Fields, String>> {
+        let mut fields = Fields::new();
+        fields.insert("kind".into(), self.kind.clone().into());
+        for (key, value) in &self.of {
+            if let Ok(value) = serde_json::to_value(value) {
+                fields.insert(key.clone(), value);
+            }
+        }
+        let Some(pattern) = &self.device else { return vec![Ok(fields)] };
+        let devices: Vec<&NetDev> =
+            snapshot.netdevs.iter().filter(|d| matches(pattern, d)).collect();
+        if devices.is_empty() {
+            return vec![Err(format!("no device here is {pattern}"))];
+        }
+        let mut all = Vec::new();
+        for device in devices {
+            let mut fields = fields.clone();
+            fields.insert("device".into(), device.name.clone().into());
+            let rx = device.rx_queues.iter().map(|q| q.index);
+            let queues: Vec<u32> = match self.kind.as_str() {
+                "rps-cpus" | "rps-flow-cnt" => rx.collect(),
+                // With one TX queue the kernel has no such setting (net/core/net-sysfs.c).
+                "xps-cpus" | "xps-rxqs" if device.tx_queues.len() < 2 => {
+                    all.push(Err(format!("{}: one TX queue, no effect", device.name)));
+                    continue;
+                }
+                "xps-cpus" | "xps-rxqs" => device.tx_queues.iter().map(|q| q.index).collect(),
+                _ => {
+                    all.push(Ok(fields));
+                    continue;
+                }
+            };
+            for queue in queues.into_iter().filter(|q| self.queue.is_none_or(|n| n == *q)) {
+                fields.insert("queue".into(), queue.into());
+                all.push(Ok(fields.clone()));
+            }
+        }
+        all
+    }
+
+    /// The knobs of those fields: one, or for interrupts every line of the device in that role.
+    fn knob(&self, fields: Fields, snapshot: &Snapshot) -> Result<Vec<Knob>, String> {
+        if self.kind == "irq-affinity" {
+            let device = fields.get("device").and_then(|d| d.as_str()).unwrap_or_default();
+            let role = |irq: &crate::model::snapshot::Irq| match self.role.as_deref() {
+                Some("rx") => irq.id.role.receives(),
+                Some("tx") => irq.id.role == crate::model::snapshot::IrqRole::Tx,
+                _ => irq.id.role.carries_packets(),
+            };
+            let lines: Vec<Knob> = snapshot
+                .irqs_of(device)
+                .filter(|i| role(i))
+                .map(|i| Knob::IrqAffinity { irq: i.id.clone() })
+                .collect();
+            if lines.is_empty() {
+                return Err(format!("{device} has no such interrupt"));
+            }
+            return Ok(lines);
+        }
+        if self.kind == "governor" {
+            let mut policies: Vec<Knob> = snapshot
+                .cpus
+                .iter()
+                .filter_map(|c| c.governor.as_ref())
+                .map(|g| Knob::Governor { policy: g.policy.clone() })
+                .collect();
+            policies.dedup();
+            if policies.is_empty() {
+                return Err("the kernel shows no frequency governor here".into());
+            }
+            return Ok(policies);
+        }
+        let knob: Result<Knob, _> = serde_json::from_value(fields.into());
+        match knob {
+            Ok(knob) if knob.shape().is_some() => Ok(vec![knob]),
+            _ => Err("this version has no way to set it yet".into()),
+        }
+    }
+
+    /// The value for a knob.
+    fn wanted(&self, knob: &Knob, snapshot: &Snapshot) -> Result<Value, String> {
+        let bad = || format!("{} is no value for it", self.value);
+        let value = match (knob.shape(), &self.value) {
+            (Some(Shape::Cpus), toml::Value::String(words)) => {
+                Value::Cpus(cpus(words, snapshot).ok_or_else(bad)?)
+            }
+            (Some(Shape::Count), toml::Value::Integer(n)) => {
+                Value::Count(u64::try_from(*n).map_err(|_| bad())?)
+            }
+            (Some(Shape::Switch), toml::Value::Boolean(on)) => Value::Switch(*on),
+            (Some(Shape::Word | Shape::Words), toml::Value::String(word)) => {
+                Value::Word(word.clone())
+            }
+            _ => return Err(bad()),
+        };
+        knob.check(&value).map_err(|e| e.to_string())?;
+        if let Value::Cpus(set) = &value {
+            let online: CpuSet = snapshot.cpus.iter().filter(|c| c.online).map(|c| c.id).collect();
+            let away = set.difference(&online);
+            if !away.is_empty() {
+                return Err(format!("there is no CPU {away} here"));
+            }
+        }
+        Ok(value)
+    }
+}
+
+/// The CPUs that a recipe's words mean here.
+fn cpus(words: &str, snapshot: &Snapshot) -> Option<CpuSet> {
+    let usable = || snapshot.cpus.iter().filter(|c| c.online && !c.isolated);
+    let most = usable().map(|c| c.capacity.value).max()?;
+    let mut big = usable().filter(|c| c.capacity.value == most).map(|c| c.id);
+    match words {
+        "all" => Some(snapshot.usable_cpus()),
+        "none" => Some(CpuSet::empty()),
+        "big" => Some(big.collect()),
+        _ => match words.strip_prefix("big ") {
+            Some(n) => big.nth(n.parse().ok()?).map(CpuSet::single),
+            None => words.parse().ok(),
+        },
+    }
+}
+
+/// `driver:NAME`, or a name with `*` for any letters.
+fn matches(pattern: &str, device: &NetDev) -> bool {
+    if let Some(driver) = pattern.strip_prefix("driver:") {
+        return device.driver.as_deref() == Some(driver);
+    }
+    match pattern.split_once('*') {
+        None => device.name == pattern,
+        Some((start, end)) => {
+            let rest = device.name.strip_prefix(start);
+            rest.is_some_and(|r| r.ends_with(end)) && device.operstate != "down"
+        }
+    }
+}

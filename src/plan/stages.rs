@@ -1,0 +1,433 @@
+//! From a router to numbers: what each stage of its packets' way costs, and where it may run.
+//!
+//! The costs are relative (1.0 is one NATed stack stage) and defaults until an experiment fits
+//! them; they order placements and promise no rate.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+
+use super::intake::{Intake, Source};
+use super::problem::{Flows, Line, Micro, Place, Problem, Queue, micro};
+use super::profile::Profile;
+use crate::model::snapshot::{Irq, Movable, NetDev, Snapshot};
+use crate::model::stack::{Layer, Side};
+use crate::model::units::CpuId;
+
+/// Driver, NAPI and GRO.
+pub(super) const INTERRUPT: f64 = 0.35;
+/// Netfilter with NAT, routing and transmit.
+pub(super) const STACK_NAT: f64 = 1.0;
+/// Routing without NAT.
+pub(super) const STACK_ROUTE: f64 = 0.55;
+/// Past netfilter by a software flowtable.
+pub(super) const STACK_FLOWTABLE: f64 = 0.35;
+/// For each VLAN or PPPoE layer.
+pub(super) const LAYER: f64 = 0.15;
+/// Through a bridge.
+pub(super) const BRIDGE: f64 = 0.10;
+/// For each rule on the forwarding path, as if none of them ended it.
+pub(super) const RULE: f64 = 0.002;
+/// Transmit completion.
+pub(super) const COMPLETION: f64 = 0.15;
+/// WireGuard's encryption or decryption of a packet, which the kernel spreads over all CPUs
+/// whatever they can do. From two field reports on the same four Cortex-A72: 81,000 packets a
+/// second with NAT fill one, 95,000 through a tunnel, both ends and iperf3 on the machine, fill
+/// all four.
+pub(super) const WIREGUARD: f64 = 1.5;
+
+/// What is known of the traffic. Nothing by default: both directions equal, no other programs.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Traffic {
+    /// Packets received per second by device; only their ratios count.
+    pub packets: BTreeMap<String, f64>,
+    /// Share of a CPU, 0 to 1, that other programs take, by CPU number.
+    pub busy: BTreeMap<String, f64>,
+    /// How many flows; 16 when not told, and 0 for so many that every share is even.
+    pub flows: Option<u32>,
+}
+
+impl Traffic {
+    /// How many flows to plan for.
+    #[must_use]
+    pub fn flows(&self) -> Flows {
+        match self.flows {
+            None => Flows::Count(16),
+            Some(0) => Flows::Many,
+            Some(n) => Flows::Count(n),
+        }
+    }
+
+    /// What in it can't be meant.
+    ///
+    /// # Errors
+    /// Names the entry.
+    pub fn check(&self) -> Result<(), String> {
+        for (device, rate) in &self.packets {
+            if !(rate.is_finite() && *rate >= 0.0) {
+                return Err(format!("packets: {device} = {rate} is no rate"));
+            }
+        }
+        for (cpu, share) in &self.busy {
+            if cpu.parse::<u32>().is_err() || !(0.0..=1.0).contains(share) {
+                return Err(format!("busy: {cpu} = {share} is not a CPU and a share from 0 to 1"));
+            }
+        }
+        if !self.packets.is_empty() && self.packets.values().sum::<f64>() <= 0.0 {
+            return Err("packets: no device receives any".into());
+        }
+        Ok(())
+    }
+
+    fn busy(&self, cpu: CpuId) -> f64 {
+        self.busy.get(&cpu.0.to_string()).copied().unwrap_or(0.0).clamp(0.0, 1.0)
+    }
+}
+
+/// What a device's packets cost in the stack, and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StackCost {
+    /// In NATed stack stages.
+    pub cost: f64,
+    /// Of what it is made.
+    pub words: String,
+}
+
+/// What forwarding costs a packet that comes in on that device.
+#[must_use]
+pub fn stack_cost(snapshot: &Snapshot, device: &NetDev) -> StackCost {
+    let above = above(snapshot, &device.name);
+    let path = &snapshot.path;
+    let tables = path.nftables.iter().flat_map(|n| &n.flowtables);
+    let mut bound = tables.filter(|t| {
+        t.devices.iter().any(|d| *d == device.name || above.names.contains(d.as_str()))
+    });
+    let (first, rest) = (bound.next(), bound);
+    let hardware = first.iter().copied().chain(rest).any(|t| t.hardware);
+    if hardware {
+        return StackCost { cost: 0.0, words: "flows offloaded to hardware 0.00".into() };
+    }
+    let mut parts = Vec::new();
+    let nat = path.nftables.as_ref().map(|n| n.nat);
+    let old_nat = path.iptables.iter().any(|t| t == "nat");
+    let (base, word) = if first.is_some() {
+        (STACK_FLOWTABLE, "software flowtable")
+    } else if nat == Some(true) || old_nat {
+        (STACK_NAT, "NAT and routing")
+    } else if nat == Some(false) && path.iptables.is_empty() {
+        (STACK_ROUTE, "routing")
+    } else {
+        (STACK_NAT, "routing with NAT (assumed: the rules can't be seen)")
+    };
+    let mut add = |cost: f64, word: &str| {
+        parts.push(format!("{word} {cost:.2}"));
+        cost
+    };
+    let mut cost = add(base, word);
+    if above.encapsulations > 0 {
+        let count = above.encapsulations;
+        let word = format!("{count} VLAN or PPPoE layer{}", if count == 1 { "" } else { "s" });
+        cost += add(LAYER * f64::from(count), &word);
+    }
+    if above.bridged {
+        cost += add(BRIDGE, "bridge");
+    }
+    let rules = path.nftables.as_ref().map_or(0, |n| n.forward_rules);
+    if rules > 0 && first.is_none() {
+        cost += add(RULE * f64::from(rules), &format!("{rules} rules"));
+    }
+    StackCost { cost, words: parts.join(" + ") }
+}
+
+/// What stands on a device.
+#[derive(Default)]
+pub(super) struct Above<'a> {
+    /// Its upper devices.
+    pub(super) names: BTreeSet<&'a str>,
+    /// Most VLAN and PPPoE layers on one way up.
+    encapsulations: u32,
+    bridged: bool,
+    /// A PPPoE session, if one does.
+    pub(super) pppoe: Option<&'a str>,
+    /// Sides that its trees are on.
+    sides: Vec<Side>,
+}
+
+pub(super) fn above<'a>(snapshot: &'a Snapshot, device: &str) -> Above<'a> {
+    let mut found = Above::default();
+    for tree in &snapshot.stack {
+        let mut way = Vec::new();
+        if climb(tree, device, &mut way, &mut found)
+            && let Some(role) = &tree.role
+            && !found.sides.contains(&role.side)
+        {
+            found.sides.push(role.side);
+        }
+    }
+    found
+}
+
+/// Walks down to `device`; `way` holds the layers above.
+fn climb<'a>(
+    layer: &'a Layer,
+    device: &str,
+    way: &mut Vec<&'a Layer>,
+    found: &mut Above<'a>,
+) -> bool {
+    if layer.device == device {
+        let kind = |word: &str| way.iter().filter(|l| l.kind.starts_with(word)).count();
+        let count = u32::try_from(kind("vlan") + kind("pppoe")).unwrap_or(u32::MAX);
+        found.encapsulations = found.encapsulations.max(count);
+        found.bridged |= kind("bridge") > 0;
+        let session = way.iter().find(|l| l.kind.starts_with("pppoe"));
+        found.pppoe = found.pppoe.or(session.map(|l| l.device.as_str()));
+        found.names.extend(way.iter().map(|l| l.device.as_str()));
+        return true;
+    }
+    way.push(layer);
+    let mut any = false;
+    for below in &layer.below {
+        any |= climb(below, device, way, found);
+    }
+    way.pop();
+    any
+}
+
+/// Why all of a device's packets come in on one of its queues, where that is known.
+#[must_use]
+pub(super) fn rss_defeated(snapshot: &Snapshot, device: &NetDev) -> Option<String> {
+    if device.rx_queues.len() < 2 {
+        return None;
+    }
+    if let Some(port) =
+        snapshot.netdevs.iter().find(|d| d.conduit.as_deref() == Some(device.name.as_str()))
+    {
+        return Some(format!(
+            "{} carries the switch's tags (port {}), which cards do not hash",
+            device.name, port.name
+        ));
+    }
+    if let Some(session) = above(snapshot, &device.name).pppoe {
+        return Some(format!(
+            "{session} is PPPoE on {}: most cards put all of it on one queue",
+            device.name
+        ));
+    }
+    let table = device.settings.rss.as_ref().map(|r| r.table.as_slice())?;
+    let first = table.first()?;
+    table.iter().all(|q| q == first).then(|| format!("{}'s RSS table has one queue", device.name))
+}
+
+/// Packets that a device receives (and, both directions being equal, sends), of one direction.
+fn weights(snapshot: &Snapshot, intake: &Intake<'_>, traffic: &Traffic) -> Vec<f64> {
+    let names = || intake.devices.iter().map(|d| d.name.as_str());
+    if !traffic.packets.is_empty() {
+        let rate = |name: &str| traffic.packets.get(name).copied().unwrap_or(0.0);
+        let most = names().map(rate).fold(0.0, f64::max);
+        return names().map(|n| if most > 0.0 { rate(n) / most } else { 1.0 }).collect();
+    }
+    let sides: Vec<Vec<Side>> = names().map(|n| above(snapshot, n).sides).collect();
+    let on = |side: Side| sides.iter().filter(|s| s.contains(&side)).count();
+    let (wan, lan) = (on(Side::Wan), on(Side::Lan));
+    if wan == 0 || lan == 0 {
+        return vec![1.0; intake.devices.len()];
+    }
+    // A device without a side may serve users; it is not taken for idle.
+    let unknown = sides.iter().filter(|s| s.is_empty()).count();
+    let part = |side: &Side| match side {
+        Side::Wan => 1.0 / wan as f64,
+        Side::Lan => 1.0 / (lan + unknown) as f64,
+    };
+    let lan_part = part(&Side::Lan);
+    sides.iter().map(|s| if s.is_empty() { lan_part } else { s.iter().map(part).sum() }).collect()
+}
+
+/// Makes the planner's question of a router.
+pub(super) fn pose(
+    snapshot: &Snapshot,
+    intake: &Intake<'_>,
+    traffic: &Traffic,
+    profile: Profile,
+) -> Problem {
+    let weights = weights(snapshot, intake, traffic);
+    let weight_of = |device: &str| -> f64 {
+        let at = intake.devices.iter().position(|d| d.name == device);
+        at.and_then(|i| weights.get(i)).copied().unwrap_or(0.0)
+    };
+    let places = places(snapshot, traffic, profile, weights.iter().sum());
+    let at = |cpu: CpuId| places.iter().position(|p| p.id == cpu);
+    let mut irqs: Vec<&Irq> = intake.lines.clone();
+    irqs.sort_by(|a, b| a.id.cmp(&b.id).then(a.line.0.cmp(&b.line.0)));
+    let lines: Vec<Line> = irqs
+        .iter()
+        .map(|irq| {
+            let served = || std::iter::once(&irq.id.device).chain(&irq.shared_with);
+            let mut completion = 0.0;
+            if !matches!(irq.id.role, crate::model::snapshot::IrqRole::Rx) {
+                for device in served() {
+                    let lines = irqs.iter().filter(|i| {
+                        (i.id.device == *device || i.shared_with.contains(device))
+                            && !matches!(i.id.role, crate::model::snapshot::IrqRole::Rx)
+                    });
+                    completion += COMPLETION * weight_of(device) / lines.count().max(1) as f64;
+                }
+            }
+            // The interrupt only wakes a thread that polls wherever the scheduler has it.
+            let threaded =
+                snapshot.netdev(&irq.id.device).is_some_and(|d| d.threaded == Some(true));
+            let movable = irq.movable == Movable::Presumed && !threaded;
+            let home = irq.lands_on().filter(|_| !threaded).and_then(|set| at(set.first()?));
+            let single = irq.affinity.as_ref().filter(|set| set.len() == 1);
+            Line {
+                irq: irq.id.clone(),
+                completion: micro(completion),
+                home,
+                fixed: !movable,
+                pinned: single.and_then(|set| at(set.first()?)),
+                node: snapshot.netdev(&irq.id.device).and_then(|d| d.numa_node),
+            }
+        })
+        .collect();
+    let mut sources: Vec<&Source<'_>> = intake.sources.iter().collect();
+    sources.sort_by_key(|s| (s.device.name.as_str(), s.queue.index));
+    let queues = sources
+        .iter()
+        .map(|source| {
+            let device = source.device;
+            let line = source.irq.and_then(|irq| irqs.iter().position(|i| i.line == irq.line));
+            let share = match rss_defeated(snapshot, device) {
+                Some(_) => f64::from(u8::from(source.queue.index == 0)),
+                None => traffic.flows().largest_share(device.rx_queues.len()),
+            };
+            let packets = weight_of(&device.name) * share;
+            let cost = stack_cost(snapshot, device).cost;
+            let known =
+                line.and_then(|l| lines.get(l)).is_some_and(|l| !l.fixed || l.home.is_some());
+            let stage =
+                |cost: f64| if known || device.is_veth() { micro(packets * cost) } else { 0 };
+            let rps = source.queue.rps.as_ref();
+            Queue {
+                device: device.name.clone(),
+                index: source.queue.index,
+                line: line.filter(|_| known),
+                packets: micro(packets),
+                interrupt: if known { stage(INTERRUPT) } else { 0 },
+                stack: stage(cost),
+                unsteered: unsteered(snapshot, intake, source, known, cost),
+                before: rps.map_or_else(Vec::new, |set| set.iter().filter_map(at).collect()),
+            }
+        })
+        .collect();
+    let busiest = snapshot
+        .cpus
+        .iter()
+        .filter(|c| traffic.busy(c.id) > 0.0)
+        .max_by(|a, b| traffic.busy(a.id).total_cmp(&traffic.busy(b.id)).then(b.id.cmp(&a.id)));
+    let stuck = lines.iter().filter(|l| l.fixed).filter_map(|l| l.home).min();
+    let first = intake.usable.first().and_then(at);
+    let housekeeping = busiest.and_then(|c| at(c.id)).or(stuck).or(first).unwrap_or(0);
+    let wide = profile != Profile::LowLatency;
+    Problem::new(places, lines, queues, housekeeping, traffic.flows(), wide)
+}
+
+fn places(snapshot: &Snapshot, traffic: &Traffic, profile: Profile, packets: f64) -> Vec<Place> {
+    let online: Vec<_> = snapshot.cpus.iter().filter(|c| c.online).collect();
+    let usable = snapshot.usable_cpus();
+    let mut clusters = Vec::new();
+    let tunnels = snapshot.netdevs.iter().any(|d| d.kind.as_deref() == Some("wireguard"));
+    let crypto = if profile == Profile::Vpn && tunnels {
+        micro(WIREGUARD * packets / usable.len().max(1) as f64)
+    } else {
+        0
+    };
+    // Where the kernel tells nothing, every CPU is its own cluster: then there are none.
+    let told = online.iter().any(|c| c.cluster.len() > 1 || c.l3.len() > 1);
+    let mut places: Vec<Place> = Vec::new();
+    for cpu in &online {
+        let of = if told { (cpu.cluster.clone(), cpu.l3.clone()) } else { Default::default() };
+        let known = clusters.iter().position(|c| *c == of);
+        let cluster = known.unwrap_or_else(|| {
+            clusters.push(of);
+            clusters.len() - 1
+        });
+        let left = 1.0 - traffic.busy(cpu.id);
+        // Someone always gets a turn.
+        let capacity = f64::from(cpu.capacity.value.max(1)) * left.max(0.05);
+        let siblings = online.iter().enumerate();
+        let siblings = siblings.filter(|(_, c)| c.id != cpu.id && cpu.siblings.contains(c.id));
+        places.push(Place {
+            id: cpu.id,
+            capacity: (micro(capacity) / 1000).max(1),
+            usable: usable.contains(cpu.id),
+            siblings: siblings.map(|(index, _)| index).collect(),
+            cluster,
+            node: cpu.node,
+            base: if usable.contains(cpu.id) { crypto } else { 0 as Micro },
+        });
+    }
+    places
+}
+
+/// Why a queue gets no RPS whatever the loads.
+fn unsteered(
+    snapshot: &Snapshot,
+    intake: &Intake<'_>,
+    source: &Source<'_>,
+    known: bool,
+    stack: f64,
+) -> Option<String> {
+    let device = source.device;
+    let cpus = intake.usable.len();
+    if device.is_veth() {
+        return None;
+    }
+    if device.threaded == Some(true) {
+        return Some("it is not known which CPU polls: its NAPI runs in threads".into());
+    }
+    if !known {
+        return Some("it is not known which CPU takes its interrupts".into());
+    }
+    if cpus < 2 {
+        return Some("there is only one usable CPU".into());
+    }
+    if stack == 0.0 {
+        return Some("its flows are offloaded to hardware: there is no stack stage to move".into());
+    }
+    let board = snapshot.machine.board_facts.as_ref();
+    if let Some(facts) = board
+        && let Some(note) = facts.notes.iter().find(|n| n.contains("packet steering off"))
+    {
+        return Some(format!("{note} ({})", facts.source));
+    }
+    if rss_defeated(snapshot, device).is_some() {
+        return None;
+    }
+    let movable = |d: &NetDev| {
+        intake
+            .lines
+            .iter()
+            .filter(|i| i.id.device == d.name)
+            .all(|i| i.movable == Movable::Presumed)
+    };
+    let own = device.rx_queues.len();
+    if own >= cpus && movable(device) {
+        return Some(format!(
+            "{} has {own} hardware queues for {cpus} CPUs: RPS would only add interrupts between \
+             CPUs",
+            device.name
+        ));
+    }
+    let hardware = || intake.devices.iter().filter(|d| d.is_hardware());
+    let all: usize = hardware().map(|d| d.rx_queues.len()).sum();
+    if own > 1
+        && all >= cpus
+        && hardware().all(|d| movable(d) && rss_defeated(snapshot, d).is_none())
+    {
+        return Some(format!(
+            "the devices have {all} hardware queues for {cpus} CPUs: RPS would only add \
+             interrupts between CPUs"
+        ));
+    }
+    None
+}
