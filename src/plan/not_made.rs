@@ -84,6 +84,11 @@ fn at_once(snapshot: &Snapshot, intake: &Intake<'_>) -> Vec<Change> {
         let name = || device.name.clone();
         all.extend(zero(Knob::GroFlushTimeout { device: name() }, device.gro_flush_timeout));
         all.extend(zero(Knob::NapiDeferHardIrqs { device: name() }, device.defer_hard_irqs));
+        for parameter in ["rx-usecs", "tx-usecs"] {
+            let before = device.settings.coalesce.as_ref().and_then(|c| c.get(parameter));
+            let knob = Knob::Coalesce { device: name(), parameter: parameter.into() };
+            all.extend(zero(knob, before.copied()));
+        }
     }
     let mut policies = std::collections::BTreeMap::new();
     for governor in snapshot.cpus.iter().filter_map(|c| c.governor.as_ref()) {
@@ -147,7 +152,9 @@ pub(super) fn list(
                 .into(),
         );
     }
-    say("coalesce", coalescing(intake, profile));
+    if !made.settings.iter().any(|c| matches!(c.knob, Knob::Coalesce { .. })) {
+        say("coalesce", coalescing(intake, profile));
+    }
     if !made.settings.iter().any(|c| matches!(c.knob, Knob::Governor { .. })) {
         say("governor", governor(snapshot));
     }
@@ -203,10 +210,7 @@ fn coalescing(intake: &Intake<'_>, profile: Profile) -> String {
     let known: Vec<String> = known.collect();
     let now = if known.is_empty() { String::new() } else { format!(" (now {})", known.join(", ")) };
     if profile == Profile::LowLatency {
-        return format!(
-            "less of it would be this profile's, and this version can't set it{now}; by hand: \
-             ethtool -C DEVICE rx-usecs 0"
-        );
+        return format!("no device is known to gather packets before it interrupts{now}");
     }
     format!(
         "fewer interrupts for more delay{now}; on a Raspberry Pi CM4 rx-usecs 100 rx-frames 10 \

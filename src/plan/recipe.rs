@@ -99,7 +99,8 @@ pub fn recipe(
         }
         for knob in knobs {
             let made = setting.wanted(&knob, snapshot).and_then(|after| {
-                let before = current(&knob).ok_or("there is no such setting on this machine")?;
+                let before = current(&knob).or_else(|| found(&knob, snapshot));
+                let before = before.ok_or("there is no such setting on this machine")?;
                 Ok((before, after))
             });
             match made {
@@ -128,6 +129,22 @@ pub fn recipe(
         settings,
     };
     Ok((candidate, not_made))
+}
+
+/// What discovery found: a capture has not every file that a setting is written to.
+fn found(knob: &Knob, snapshot: &Snapshot) -> Option<Value> {
+    let rx = |device: &str, queue: u32| {
+        snapshot.netdev(device)?.rx_queues.iter().find(|q| q.index == queue)
+    };
+    match knob {
+        Knob::IrqAffinity { irq } => {
+            let line = snapshot.irqs.iter().find(|i| i.id == *irq)?;
+            line.affinity.clone().map(Value::Cpus)
+        }
+        Knob::RpsCpus { device, queue } => rx(device, *queue)?.rps.clone().map(Value::Cpus),
+        Knob::RpsFlowCnt { device, queue } => rx(device, *queue)?.flow_cnt.map(Value::Count),
+        _ => None,
+    }
 }
 
 type Fields = serde_json::Map<String, serde_json::Value>;

@@ -321,8 +321,17 @@ fn profiles_set_what_is_theirs() {
     assert!(!sets(&router, rfs) && !sets(&router, performance) && !sets(&router, threads));
     let endpoint = of(Profile::Endpoint);
     assert!(sets(&endpoint, rfs) && !endpoint.not_made.iter().any(|n| n.setting == "rps-flow-cnt"));
-    assert!(sets(&of(Profile::LowLatency), performance));
-    let vpn = of(Profile::Vpn);
+    snapshot.netdevs[0].settings.coalesce = Some([("rx-usecs".to_owned(), 50)].into());
+    let latency = planned(&snapshot, &Traffic::default(), Profile::LowLatency).unwrap();
+    assert!(sets(&latency, performance));
+    let usecs = latency.candidate.changes().find(|c| matches!(c.knob, Knob::Coalesce { .. }));
+    assert_eq!(usecs.unwrap().after, Value::Count(0));
+    let narrow = |c: &crate::model::plan::Change| match &c.after {
+        Value::Cpus(set) => set.len() < 2,
+        _ => true,
+    };
+    assert!(latency.candidate.settings.iter().all(narrow), "no masks of several");
+    let vpn = planned(&snapshot, &Traffic::default(), Profile::Vpn).unwrap();
     assert!(sets(&vpn, threads));
     assert!(vpn.model.largest > router.model.largest, "encryption takes its part of every CPU");
 }

@@ -28,7 +28,9 @@ fn all(problem: &Problem) -> Vec<Placement> {
             let options = masks_for(problem, index, at, &lines);
             masks = masks
                 .iter()
-                .flat_map(|m| options.iter().map(move |o| [m.as_slice(), &[o.clone()]].concat()))
+                .flat_map(|m| {
+                    options.iter().map(move |o| [m.as_slice(), std::slice::from_ref(o)].concat())
+                })
                 .collect();
         }
         found.extend(masks.into_iter().map(|masks| Placement { lines: lines.clone(), masks }));

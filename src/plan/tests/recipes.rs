@@ -58,7 +58,10 @@ fn a_recipe_for_another_board_says_what_is_missing() {
     let why = recipe("wireguard", &r4s(), &off).unwrap_err();
     assert!(why.contains("another kernel"), "{why}");
     let nothing = |_: &Knob| None;
-    let why = recipe("r4s", &r4s(), &nothing).unwrap_err();
+    let mut fixed = r4s();
+    fixed.irqs.iter_mut().for_each(|i| i.affinity = None);
+    fixed.netdevs.iter_mut().for_each(|d| d.rx_queues[0].rps = None);
+    let why = recipe("r4s", &fixed, &nothing).unwrap_err();
     assert!(why.contains("no such setting on this machine"), "{why}");
 }
 
@@ -80,4 +83,6 @@ fn the_cm4_placement_is_the_reports() {
     assert_eq!(of("end0 queue 0 rx").after.to_string(), "CPU 1");
     assert_eq!(of("end0 queue 0 tx").after.to_string(), "CPU 2");
     assert_eq!(of("RPS of eth1").after.to_string(), "CPU 3");
+    assert_eq!(of("rx-usecs of end0").after, Value::Count(100));
+    assert_eq!(of("rx-frames of end0").after, Value::Count(10));
 }
