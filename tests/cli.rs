@@ -129,7 +129,9 @@ fn plan_files_that_can_not_be_used_are_named_for_what_they_are() {
     let good = place.run(&["plan", "--candidate", "as-found", "-o", "-"]).stdout;
     let good = String::from_utf8(good).unwrap();
     let cut = place.file("cut.toml", &good[..good.len() / 2]);
-    let newer = place.file("newer.toml", good.replace("version = 1", "version = 99"));
+    let newer = good.replace("\nversion = 1\n", "\nversion = 99\n");
+    let newer = newer.replace("\nversion = 2\n", "\nversion = 99\n");
+    let newer = place.file("newer.toml", newer);
     let foreign = place.file("foreign.toml", "[package]\nname = \"x\"\n");
     let binary = place.file("binary.toml", [0xff, 0xfe, 0, 1]);
     for verb in ["apply", "verify"] {
