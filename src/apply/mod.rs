@@ -17,6 +17,7 @@ pub mod deadman;
 pub mod failure;
 pub mod inventory;
 pub mod knob;
+pub mod pending;
 mod place;
 mod rollback;
 mod session;

@@ -6,6 +6,7 @@ use super::args::ApplyArgs;
 use super::context::Context;
 use super::table::Table;
 use super::{confirm, interrupt};
+use crate::apply::pending::{Patience, split};
 use crate::apply::{self, Write};
 use crate::discover;
 use crate::error::Result;
@@ -19,6 +20,11 @@ pub(super) fn run(context: &Context, args: &ApplyArgs) -> Result<ExitCode> {
     let out = &context.out;
     let plan = store::plan::read(&args.plan)?;
     let snapshot = discover::snapshot(host);
+    let patience = if args.pending { Patience::All } else { Patience::ByPlan };
+    let (plan, waiting) = split(host, &plan, &snapshot, patience);
+    for one in &waiting {
+        out.say(format_args!("pending: {} to {}: {}", one.knob, one.wanted, one.why));
+    }
     store::plan::check_machine(&plan, &snapshot)?;
     if args.dry_run {
         let prepared = apply::prepare(host, &snapshot, &plan.candidate)?;

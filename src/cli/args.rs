@@ -155,6 +155,9 @@ pub struct ApplyArgs {
     /// Undo everything after this many seconds unless `linerate confirm` comes first
     #[arg(long, value_name = "S", value_parser = seconds, conflicts_with = "dry_run")]
     pub confirm: Option<f64>,
+    /// Let the settings of any device that is not here wait for it, instead of refusing the plan
+    #[arg(long)]
+    pub pending: bool,
 }
 
 /// `verify`
@@ -163,6 +166,9 @@ pub struct VerifyArgs {
     /// The plan file
     #[arg(value_name = "PLAN", default_value = "plan.toml")]
     pub plan: PathBuf,
+    /// Call the settings of any device that is not here pending, not drifted
+    #[arg(long)]
+    pub pending: bool,
 }
 
 /// `rollback`

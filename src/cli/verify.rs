@@ -3,6 +3,7 @@
 use super::args::VerifyArgs;
 use super::context::Context;
 use super::table::Table;
+use crate::apply::pending::{Patience, split};
 use crate::discover;
 use crate::error::Result;
 use crate::exit_code::ExitCode;
@@ -15,7 +16,9 @@ pub(super) fn run(context: &Context, args: &VerifyArgs) -> Result<ExitCode> {
     let out = &context.out;
     let plan = store::plan::read(&args.plan)?;
     let snapshot = discover::snapshot(host);
-    let report = verify::verify(host, &snapshot, &plan.candidate);
+    let patience = if args.pending { Patience::All } else { Patience::ByPlan };
+    let (now, waiting) = split(host, &plan, &snapshot, patience);
+    let report = verify::verify(host, &snapshot, &now.candidate).with_pending(waiting);
     if out.json {
         out.json(&Verified { format: "linerate-verify", version: 1, report: &report })?;
     } else {
@@ -42,6 +45,7 @@ fn text(context: &Context, report: &Report) -> String {
             }
             State::InForce => "in force".into(),
             State::Drifted => "drifted".into(),
+            State::Pending(why) => format!("pending: {why}"),
             State::Absent(why) => format!("absent: {why}"),
             State::Unreadable(why) => format!("unreadable: {why}"),
         };
@@ -61,11 +65,15 @@ fn text(context: &Context, report: &Report) -> String {
             *line = out.warn(&*line);
         }
     }
-    let drifted = report.drifted().count();
-    lines.push(if drifted == 0 {
-        out.good(format_args!("all {} settings are in force", report.checks.len()))
+    let (drifted, waiting) = (report.drifted().count(), report.pending().count());
+    let here = report.checks.len() - waiting;
+    lines.push(if drifted > 0 {
+        out.warn(format_args!("{drifted} of {here} settings are not in force"))
     } else {
-        out.warn(format_args!("{drifted} of {} settings are not in force", report.checks.len()))
+        out.good(format_args!("all {here} settings are in force"))
     });
+    if waiting > 0 {
+        lines.push(format!("{waiting} are pending: they wait for their device"));
+    }
     lines.join("\n")
 }

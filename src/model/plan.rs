@@ -54,6 +54,53 @@ pub struct DeviceFact {
     pub driver: String,
     /// Receive queues.
     pub rx_queues: u32,
+    /// Whether it may be away, its settings then waiting for it: a dialled or tunnelled link when
+    /// the plan was made, or what the plan's reader wrote there.
+    pub pending: bool,
+}
+
+impl DeviceFact {
+    /// Whether its settings wait while it is away, rather than make the plan unusable. A USB adapter
+    /// can be pulled.
+    #[must_use]
+    pub fn may_be_away(&self) -> bool {
+        self.pending || self.sysfs.split('/').any(is_bus)
+    }
+
+    /// Whether a device that lies at `sysfs` today is this one. Buses and virtio devices are
+    /// numbered in the order in which they were found, which another boot may change.
+    #[must_use]
+    pub fn is_at(&self, sysfs: &str) -> bool {
+        place(&self.sysfs).eq(place(sysfs))
+    }
+}
+
+/// `usb2`, a USB bus (drivers/usb/core/usb.c, `usb_alloc_dev`).
+fn is_bus(part: &str) -> bool {
+    numbered(part, "usb")
+}
+
+fn numbered(part: &str, prefix: &str) -> bool {
+    let number = part.strip_prefix(prefix);
+    number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// The parts of a path under /sys/devices without numbers that a boot gives.
+fn place(sysfs: &str) -> impl Iterator<Item = &str> {
+    let mut behind_bus = false;
+    sysfs.split('/').map(move |part| {
+        if is_bus(part) {
+            behind_bus = true;
+            "usb"
+        } else if numbered(part, "virtio") {
+            "virtio"
+        } else if behind_bus && part.starts_with(|c: char| c.is_ascii_digit()) {
+            // `2-1.4` and `2-1.4:1.0`: the bus, then the ports that lead there.
+            part.split_once('-').map_or(part, |(_, ports)| ports)
+        } else {
+            part
+        }
+    })
 }
 
 /// A setting that a user might expect and that a plan does not make.
@@ -109,4 +156,37 @@ pub struct Plan {
     pub not_made: Vec<NotMade>,
     /// What to set.
     pub candidate: Candidate,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fact(sysfs: &str) -> DeviceFact {
+        let (name, driver) = (String::from("eth1"), String::new());
+        DeviceFact { name, sysfs: sysfs.into(), driver, rx_queues: 1, pending: false }
+    }
+
+    #[test]
+    fn a_device_is_the_same_after_a_boot_that_numbers_buses_anew() {
+        let usb = "/sys/devices/platform/ff600000.usb/xhci-hcd.0.auto/usb5/5-1/5-1:1.0/net/eth1";
+        assert!(fact(usb).is_at(&usb.replace("usb5/5-1/5-1:", "usb4/4-1/4-1:")));
+        assert!(!fact(usb).is_at(&usb.replace("5-1", "5-2")), "another port");
+        let virtio = "/sys/devices/pci0000:00/0000:00:03.0/virtio0/net/eth1";
+        assert!(fact(virtio).is_at(&virtio.replace("virtio0", "virtio7")));
+        assert!(!fact(virtio).is_at(&virtio.replace("03.0", "04.0")), "another slot");
+        assert!(!fact(virtio).is_at(usb));
+    }
+
+    #[test]
+    fn what_comes_and_goes_by_itself_may_be_away_and_a_soldered_port_may_not() {
+        let dialled = fact("/sys/devices/virtual/net/pppoe-wan");
+        assert!(DeviceFact { pending: true, ..dialled }.may_be_away());
+        assert!(
+            fact("/sys/devices/pci0000:00/0000:00:14.0/usb2/2-1/2-1:1.0/net/eth1").may_be_away()
+        );
+        let port = "/sys/devices/pci0000:00/0000:00:03.0/net/eth1";
+        assert!(!fact(port).may_be_away());
+        assert!(DeviceFact { pending: true, ..fact(port) }.may_be_away());
+    }
 }

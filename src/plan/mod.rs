@@ -79,6 +79,8 @@ pub fn plan_for(snapshot: &Snapshot, candidate: Candidate) -> Plan {
             sysfs: d.sysfs.display().to_string(),
             driver: d.driver.clone().unwrap_or_default(),
             rx_queues: u32::try_from(d.rx_queues.len()).unwrap_or(u32::MAX),
+            // Made and removed while the router runs.
+            pending: matches!(d.kind.as_deref(), Some("ppp" | "tun" | "wireguard" | "wwan")),
         })
         .collect();
     Plan {

@@ -56,6 +56,9 @@ struct Device {
     sysfs: String,
     driver: String,
     rx_queues: u32,
+    /// May be away: its settings then wait for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pending: bool,
 }
 
 /// One setting. The reason comes last: a setting that was cut short has none.
@@ -224,15 +227,15 @@ pub fn parse(text: &str) -> std::result::Result<Plan, Unusable> {
 
 impl From<&DeviceFact> for Device {
     fn from(fact: &DeviceFact) -> Self {
-        let DeviceFact { name, sysfs, driver, rx_queues } = fact.clone();
-        Self { name, sysfs, driver, rx_queues }
+        let DeviceFact { name, sysfs, driver, rx_queues, pending } = fact.clone();
+        Self { name, sysfs, driver, rx_queues, pending }
     }
 }
 
 impl From<Device> for DeviceFact {
     fn from(device: Device) -> Self {
-        let Device { name, sysfs, driver, rx_queues } = device;
-        Self { name, sysfs, driver, rx_queues }
+        let Device { name, sysfs, driver, rx_queues, pending } = device;
+        Self { name, sysfs, driver, rx_queues, pending }
     }
 }
 
@@ -359,8 +362,10 @@ pub fn check_machine(plan: &Plan, snapshot: &Snapshot) -> Result<()> {
     for fact in &plan.devices {
         let Some(device) = snapshot.netdev(&fact.name) else {
             let why = format!("device {} is not here any more", fact.name);
-            return Err(Error::not_supported(what, why)
-                .hint("plug it in again, or make a new plan: linerate plan"));
+            return Err(Error::not_supported(what, why).hint(
+                "plug it in again, make a new plan (linerate plan), or let its settings wait for \
+                 it: --pending, or `pending = true` under its [[device]]",
+            ));
         };
         if let Some(why) = differs(fact, device) {
             return other(why);
@@ -388,7 +393,7 @@ fn differs(fact: &DeviceFact, device: &NetDev) -> Option<String> {
     let driver = device.driver.as_deref().unwrap_or_default();
     let told = |driver: &str| if driver.is_empty() { "none" } else { driver }.to_owned();
     let queues = device.rx_queues.len();
-    if here != fact.sysfs {
+    if !fact.is_at(&here) {
         Some(format!("{name} is another device here: {here} instead of {}", fact.sysfs))
     } else if driver != fact.driver {
         let (ours, theirs) = (told(driver), told(&fact.driver));
@@ -430,6 +435,7 @@ mod tests {
                 sysfs: "/sys/devices/pci0000:00/0000:00:03.0/virtio0/net/eth0".into(),
                 driver: "virtio_net".into(),
                 rx_queues: 4,
+                pending: false,
             }],
             model: None,
             not_made: vec![],
@@ -550,6 +556,14 @@ mod tests {
             let Ok(read) = parse(&text[..end]) else { continue };
             assert_eq!(read, plan, "cut at {end}");
         }
+    }
+
+    #[test]
+    fn a_device_that_may_be_away_is_written_and_read() {
+        let text = FIXTURE.replacen("rx_queues = 4\n", "rx_queues = 4\npending = true\n", 1);
+        let read = parse(&text).unwrap();
+        assert!(read.devices[0].pending);
+        assert_eq!(to_text(&read).unwrap(), text);
     }
 
     #[test]

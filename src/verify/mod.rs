@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::apply::knob::{meaning, path, read_text, same};
+use crate::apply::pending::Waiting;
 use crate::host::HostRead;
 use crate::model::cpuset::CpuSet;
 use crate::model::knob::{Knob, Value};
@@ -22,6 +23,8 @@ pub enum State {
     Absent(String),
     /// There, and can't be read, and why.
     Unreadable(String),
+    /// It waits for its device, queue or interrupt line.
+    Pending(String),
 }
 
 /// One setting.
@@ -65,15 +68,35 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether every setting is as asked for.
+    /// Whether every setting is as asked for, those that wait for their device aside.
     #[must_use]
     pub fn in_force(&self) -> bool {
-        self.checks.iter().all(|check| check.state == State::InForce)
+        self.drifted().next().is_none()
     }
 
     /// The settings that are not as asked for.
     pub fn drifted(&self) -> impl Iterator<Item = &Check> {
-        self.checks.iter().filter(|check| check.state != State::InForce)
+        let fine = |check: &Check| matches!(check.state, State::InForce | State::Pending(_));
+        self.checks.iter().filter(move |check| !fine(check))
+    }
+
+    /// The settings that wait for their device.
+    pub fn pending(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(|check| matches!(check.state, State::Pending(_)))
+    }
+
+    /// Adds settings that wait.
+    #[must_use]
+    pub fn with_pending(mut self, waiting: Vec<Waiting>) -> Self {
+        self.checks.extend(waiting.into_iter().map(|one| Check {
+            knob: one.knob,
+            path: None,
+            wanted: one.wanted,
+            actual: None,
+            effective: None,
+            state: State::Pending(one.why),
+        }));
+        self
     }
 }
 
