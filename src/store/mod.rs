@@ -13,11 +13,13 @@
 #![expect(clippy::disallowed_methods, reason = "our own files, never the router's settings")]
 
 pub mod deadman;
+pub mod disk;
 pub mod journal;
 pub mod labs;
 mod lock;
 pub mod plan;
 pub mod result;
+pub mod swap;
 
 use std::fs::{self, File};
 use std::io::{self, Write};
