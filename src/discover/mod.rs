@@ -10,6 +10,7 @@ mod engines;
 mod irqs;
 mod kernel;
 mod machine;
+mod narrow;
 mod netdevs;
 mod openwrt;
 mod path;
@@ -18,6 +19,8 @@ mod services;
 mod stack;
 
 use std::path::Path;
+
+pub use narrow::devices;
 
 use crate::host::{HostError, HostRead};
 use crate::model::cpuset::CpuSet;
