@@ -13,6 +13,7 @@
 //! Every function that writes takes a [`Lock`]: one process at a time.
 
 mod collateral;
+mod covered;
 pub mod deadman;
 pub mod failure;
 pub mod inventory;
@@ -27,6 +28,7 @@ mod write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+pub use covered::forget_covered;
 pub use place::Place;
 pub use rollback::{InForce, RolledBack, rollback, settle, status};
 pub use session::Session;
