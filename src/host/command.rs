@@ -35,8 +35,28 @@ pub struct Ended {
 ///
 /// # Errors
 /// ENOENT when there is no such program; what fork or exec answered otherwise.
-#[expect(clippy::disallowed_methods, reason = "the door to other programs")]
 pub fn start(netns: &NetnsThread, program: &str, arguments: &[String]) -> HostResult<Running> {
+    // Children inherit the namespaces of the thread that makes them.
+    launch(program, arguments, |mut command| {
+        netns.run(move || command.spawn()).map_err(|_gone| rustix::io::Errno::SRCH)?
+    })
+}
+
+/// Runs `program` (looked up in PATH) where this process is, for at most `limit`. Its input is empty.
+///
+/// # Errors
+/// As [`start`] and [`Running::wait`].
+pub fn run(program: &str, arguments: &[&str], limit: Duration) -> HostResult<Ended> {
+    let arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
+    launch(program, &arguments, |mut command| command.spawn())?.wait(limit, &AtomicBool::new(false))
+}
+
+#[expect(clippy::disallowed_methods, reason = "the door to other programs")]
+fn launch(
+    program: &str,
+    arguments: &[String],
+    spawn: impl FnOnce(Command) -> std::io::Result<Child>,
+) -> HostResult<Running> {
     let fail = |e: &std::io::Error| HostError::from_io("run", Path::new(program), e);
     let pipe = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC);
     let (reader, writer) = pipe.map_err(|e| fail(&e.into()))?;
@@ -44,16 +64,8 @@ pub fn start(netns: &NetnsThread, program: &str, arguments: &[String]) -> HostRe
     command.args(arguments).stdin(Stdio::null());
     command.stderr(writer.try_clone().map_err(|e| fail(&e))?).stdout(writer);
     die_with_parent(&mut command);
-    // Children inherit the namespaces of the thread that makes them.
-    let spawned = netns
-        .run(move || {
-            let spawned = command.spawn();
-            // Our copies of the pipe's end close with `command`.
-            drop(command);
-            spawned
-        })
-        .map_err(|_gone| HostError::new("run", Path::new(program), rustix::io::Errno::SRCH))?;
-    let child = spawned.map_err(|e| fail(&e))?;
+    // Our copies of the pipe's end close with the command, which `spawn` takes.
+    let child = spawn(command).map_err(|e| fail(&e))?;
     let output = std::thread::Builder::new().name("output".into()).spawn(move || {
         let mut bytes = Vec::new();
         std::fs::File::from(reader).take(MAX_READ).read_to_end(&mut bytes).map(|_| bytes)
