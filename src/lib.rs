@@ -39,6 +39,8 @@ pub mod apply;
 
 pub mod verify;
 
+pub mod persist;
+
 pub mod lab;
 
 pub mod load;

@@ -33,6 +33,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("apply", &["model", "parse", "host", "sys", "store", "error", "exit_code"]),
     // Reads back what `apply` would write, by its names for places; writes nothing.
     ("verify", &["model", "parse", "host", "apply", "error", "exit_code"]),
+    // Writes ordinary files; settings only through `apply`.
+    ("persist", &["model", "parse", "host", "discover", "store", "apply", "error", "exit_code"]),
     ("lab", &["model", "parse", "host", "sys", "store", "error", "exit_code"]),
     // Makes traffic and measures it.
     ("load", &["model", "host", "sys", "error", "exit_code"]),
@@ -74,6 +76,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "store",
             "apply",
             "verify",
+            "persist",
             "lab",
             "load",
             "sample",

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use super::args::ApplyArgs;
 use super::context::Context;
 use super::table::Table;
-use super::{confirm, interrupt};
+use super::{confirm, interrupt, persist};
 use crate::apply::pending::{Patience, split};
 use crate::apply::{self, Write};
 use crate::discover;
@@ -21,7 +21,8 @@ pub(super) fn run(context: &Context, args: &ApplyArgs) -> Result<ExitCode> {
     let plan = store::plan::read(&args.plan)?;
     let snapshot = discover::snapshot(host);
     let patience = if args.pending { Patience::All } else { Patience::ByPlan };
-    let (plan, waiting) = split(host, &plan, &snapshot, patience);
+    let whole = plan;
+    let (plan, waiting) = split(host, &whole, &snapshot, patience);
     for one in &waiting {
         out.say(format_args!("pending: {} to {}: {}", one.knob, one.wanted, one.why));
     }
@@ -38,6 +39,8 @@ pub(super) fn run(context: &Context, args: &ApplyArgs) -> Result<ExitCode> {
         }
         return Ok(ExitCode::Done);
     }
+    // Found out before anything is changed.
+    let keep = if args.persist { Some(persist::target(context, None, None)?) } else { None };
     let stop: std::sync::Arc<AtomicBool> = interrupt::stop_flag()?;
     let lock = store::state_dir().lock(&format!("apply {}", args.plan.display()))?;
     confirm::undo_overdue(context, &lock)?;
@@ -81,6 +84,9 @@ pub(super) fn run(context: &Context, args: &ApplyArgs) -> Result<ExitCode> {
             applied.already,
             args.plan.display()
         ));
+    }
+    if let Some(target) = &keep {
+        persist::write(context, target, &whole, &lock)?;
     }
     Ok(ExitCode::Done)
 }

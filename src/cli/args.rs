@@ -68,6 +68,10 @@ pub enum Verb {
     Rollback(RollbackArgs),
     /// Keep what `apply --confirm` did
     Confirm,
+    /// Keep a plan in force over reboots and for devices that come later
+    Persist(PersistArgs),
+    /// Take back what `persist` wrote
+    Unpersist(UnpersistArgs),
     /// What linerate has changed and not undone
     Status,
     /// One measurement, in a lab of network namespaces on this machine
@@ -87,6 +91,16 @@ pub enum Verb {
     DeadMan {
         /// Which change
         token: u64,
+    },
+    /// Applies the persisted plan to a device that appeared (called by udev and hotplug)
+    #[command(hide = true)]
+    Event(EventArgs),
+    /// Applies the persisted plan when the machine starts (called by its init)
+    #[command(hide = true)]
+    Boot {
+        /// Note that the machine stayed up for five minutes, waiting for that
+        #[arg(long)]
+        stayed: bool,
     },
 }
 
@@ -155,6 +169,9 @@ pub struct ApplyArgs {
     /// Undo everything after this many seconds unless `linerate confirm` comes first
     #[arg(long, value_name = "S", value_parser = seconds, conflicts_with = "dry_run")]
     pub confirm: Option<f64>,
+    /// Also keep it in force over reboots and for devices that come later (see `persist`)
+    #[arg(long, conflicts_with_all = ["confirm", "dry_run"])]
+    pub persist: bool,
     /// Let the settings of any device that is not here wait for it, instead of refusing the plan
     #[arg(long)]
     pub pending: bool,
@@ -163,12 +180,57 @@ pub struct ApplyArgs {
 /// `verify`
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
-    /// The plan file
-    #[arg(value_name = "PLAN", default_value = "plan.toml")]
-    pub plan: PathBuf,
+    /// The plan file [default: plan.toml, or else what is persisted]
+    #[arg(value_name = "PLAN")]
+    pub plan: Option<PathBuf>,
     /// Call the settings of any device that is not here pending, not drifted
     #[arg(long)]
     pub pending: bool,
+}
+
+/// `persist`
+#[derive(Debug, Args)]
+pub struct PersistArgs {
+    /// The plan file [default: plan.toml, or else what is persisted]
+    #[arg(value_name = "PLAN")]
+    pub plan: Option<PathBuf>,
+    /// Print the files that would be written, and write nothing
+    #[arg(long)]
+    pub print: bool,
+    /// Take this instead of what starts programs here (for images, with LINERATE_ROOT_DIR)
+    #[arg(long, value_name = "INIT")]
+    pub init: Option<InitName>,
+    /// Where the program will lie (for images)
+    #[arg(long, value_name = "PATH", hide = true)]
+    pub program: Option<String>,
+}
+
+/// What starts programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum InitName {
+    /// systemd with udev
+    Systemd,
+    /// OpenWrt's procd and hotplug.d
+    Openwrt,
+}
+
+/// `unpersist`
+#[derive(Debug, Args)]
+pub struct UnpersistArgs {
+    /// Also undo files and settings that somebody else has changed since
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// `event`
+#[derive(Debug, Args)]
+pub struct EventArgs {
+    /// Every device of the plan
+    #[arg(long)]
+    pub all: bool,
+    /// The device that appeared, as it is called now
+    #[arg(required_unless_present = "all")]
+    pub device: Option<String>,
 }
 
 /// `rollback`

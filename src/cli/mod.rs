@@ -6,10 +6,12 @@ mod bench;
 mod capture;
 mod confirm;
 pub mod context;
+mod event;
 mod interrupt;
 mod lab;
 mod log;
 pub mod output;
+mod persist;
 mod plan;
 mod record;
 mod report;
@@ -70,6 +72,11 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         Verb::Rollback(args) => rollback::run(&context, args),
         Verb::Confirm => confirm::run(&context),
         Verb::DeadMan { token } => confirm::guard(&context, *token),
+        Verb::Persist(args) => persist::run(&context, args),
+        Verb::Unpersist(args) => persist::undo(&context, args),
+        Verb::Event(args) => event::run(&context, args),
+        Verb::Boot { stayed: false } => event::boot(&context),
+        Verb::Boot { stayed: true } => event::stayed(&context),
         Verb::Status => rollback::status(&context),
         Verb::Bench(args) => bench::run(&context, args),
         Verb::Tune(args) => tune::run(&context, args),

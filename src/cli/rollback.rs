@@ -51,13 +51,16 @@ pub(super) fn status(context: &Context) -> Result<ExitCode> {
     let host = context.live("status")?;
     let out = &context.out;
     let in_force = apply::status(host, &store::state_dir())?;
+    let persisted = super::persist::state(host)?;
     if out.json {
         let journals: Vec<_> = in_force.iter().map(|i| &i.journal.header).collect();
-        out.json(&Status { format: "linerate-status", version: 1, journals })?;
+        out.json(&Status { format: "linerate-status", version: 1, journals, persisted })?;
         return Ok(ExitCode::Done);
     }
+    let persisted = persisted.map(|state| state.lines(out)).unwrap_or_default();
     if in_force.is_empty() {
-        out.data("linerate has changed nothing here since the machine started")?;
+        let nothing = "linerate has changed nothing here since the machine started";
+        out.data([vec![nothing.to_owned()], persisted].concat().join("\n"))?;
         return Ok(ExitCode::Done);
     }
     let mut table = Table::new(&["by", "settings", "state", "where"]);
@@ -74,7 +77,7 @@ pub(super) fn status(context: &Context) -> Result<ExitCode> {
             },
         ]);
     }
-    out.data(table.lines().join("\n"))?;
+    out.data([table.lines(), persisted].concat().join("\n"))?;
     if let Some(armed) = store::state_dir().armed()? {
         let left = super::confirm::left(&armed).as_secs_f64();
         out.say(out.warn(format_args!("undone in {left:.0} s unless you say: linerate confirm")));
@@ -88,4 +91,6 @@ struct Status<'a> {
     format: &'static str,
     version: u32,
     journals: Vec<&'a store::journal::Header>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    persisted: Option<super::persist::State>,
 }

@@ -2,6 +2,7 @@
 
 use super::args::VerifyArgs;
 use super::context::Context;
+use super::persist::chosen;
 use super::table::Table;
 use crate::apply::pending::{Patience, split};
 use crate::discover;
@@ -14,9 +15,10 @@ use crate::verify::{self, Report, State};
 pub(super) fn run(context: &Context, args: &VerifyArgs) -> Result<ExitCode> {
     let host = context.reader();
     let out = &context.out;
-    let plan = store::plan::read(&args.plan)?;
+    let (path, persisted) = chosen(args.plan.as_deref());
+    let plan = store::plan::read(&path)?;
     let snapshot = discover::snapshot(host);
-    let patience = if args.pending { Patience::All } else { Patience::ByPlan };
+    let patience = if args.pending || persisted { Patience::All } else { Patience::ByPlan };
     let (now, waiting) = split(host, &plan, &snapshot, patience);
     let report = verify::verify(host, &snapshot, &now.candidate).with_pending(waiting);
     if out.json {

@@ -1,0 +1,175 @@
+//! What happens when a device appears: the persisted plan's settings of that device, and of those
+//! that carry it, as transactions of their own.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::guard::{self, Verdict};
+use super::{HOME, PLAN};
+use crate::apply::pending::{Patience, Waiting, split};
+use crate::apply::{self, apply};
+use crate::error::{Error, Result};
+use crate::host::{HostRead, HostWrite, clock};
+use crate::model::plan::{Candidate, Plan};
+use crate::model::snapshot::Snapshot;
+use crate::parse::pppoe;
+use crate::store;
+use crate::store::disk::Disk;
+use crate::store::swap::refused;
+use crate::store::{Lock, StateDir};
+
+/// No stack of devices is deeper.
+const DEEPEST: usize = 12;
+
+/// How long another linerate may take before an event gives up.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is to be set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Which {
+    /// Everything: settings of the machine, and of all devices.
+    Everything,
+    /// All devices.
+    Devices,
+    /// One device, and those that carry it.
+    Device(String),
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// How many settings were written.
+    pub written: usize,
+    /// How many were so already.
+    pub already: usize,
+    /// What waits.
+    pub waiting: Vec<Waiting>,
+    /// What failed, each with everything of its device as before.
+    pub failed: Vec<Error>,
+}
+
+/// Whether the persisted settings may be applied in this boot, which is counted.
+///
+/// # Errors
+/// When the boot can't be counted: then nothing is applied.
+pub fn admitted(disk: &dyn Disk, host: &dyn HostRead) -> Result<Verdict> {
+    guard::enter(disk, &host.identity().boot_id)
+        .map_err(|e| refused("count this boot in", Path::new(HOME), &e))
+}
+
+/// The persisted plan; `None` where nothing is persisted.
+///
+/// # Errors
+/// Usage when it is no plan.
+pub fn plan(disk: &dyn Disk) -> Result<Option<Plan>> {
+    let path = Path::new(PLAN);
+    let thing = disk.look(path).map_err(|e| refused("read", path, &e))?;
+    let Some(text) = thing.as_text() else { return Ok(None) };
+    let parsed = store::plan::parse(text);
+    parsed.map(Some).map_err(|(why, hint)| Error::usage(format!("read {PLAN}"), why).hint(hint))
+}
+
+/// The devices of the plan that `which` is about, by name.
+#[must_use]
+pub fn devices(host: &dyn HostRead, plan: &Plan, which: &Which) -> Vec<String> {
+    let all = plan.devices.iter().map(|fact| fact.name.clone());
+    match which {
+        Which::Everything | Which::Devices => all.collect(),
+        Which::Device(name) => {
+            let stack = carriers(host, name);
+            all.filter(|device| stack.contains(device)).collect()
+        }
+    }
+}
+
+/// A device, and those that it stands on down to the ports: VLAN, bridge and bond by their
+/// `lower_*` links, PPPoE by its sessions. The kernel does not tell whose a session is, and
+/// one device too many costs a few reads.
+fn carriers(host: &dyn HostRead, name: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut todo = vec![(name.to_owned(), 0)];
+    while let Some((name, depth)) = todo.pop() {
+        if depth > DEEPEST || name.contains('/') || !found.insert(name.clone()) {
+            continue;
+        }
+        let dir = Path::new("/sys/class/net").join(&name);
+        let Ok(entries) = host.list(&dir) else { continue };
+        let lower = entries.iter().filter_map(|e| e.strip_prefix("lower_")).map(str::to_owned);
+        let mut below: Vec<String> = lower.collect();
+        // ARPHRD_PPP of linux/if_arp.h.
+        if below.is_empty() && host.text(&dir.join("type")).is_ok_and(|kind| kind == "512") {
+            below = pppoe::devices(&host.read(Path::new("/proc/net/pppoe")).unwrap_or_default());
+        }
+        todo.extend(below.into_iter().map(|name| (name, depth + 1)));
+    }
+    found
+}
+
+/// The right to change settings, as soon as whoever has it is done.
+///
+/// # Errors
+/// As [`StateDir::lock`], after ten seconds.
+pub fn lock(state: &StateDir, verb: &str) -> Result<Lock> {
+    let deadline = clock::boottime() + PATIENCE;
+    loop {
+        match state.lock(verb) {
+            Err(e) if e.code() == crate::exit_code::ExitCode::Usage => {
+                if clock::boottime() > deadline {
+                    return Err(e);
+                }
+                clock::sleep(Duration::from_millis(20));
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Sets what can be set now. Each device is a transaction of its own, so that one that refuses
+/// something does not keep the others from theirs; `snapshot` has to hold those devices.
+#[must_use]
+pub fn run(
+    host: &dyn HostWrite,
+    snapshot: &Snapshot,
+    plan: &Plan,
+    which: &Which,
+    devices: &[String],
+    lock: &Lock,
+    stop: &AtomicBool,
+) -> Outcome {
+    let mut outcome = Outcome::default();
+    let machine = (*which == Which::Everything).then_some(None);
+    for device in machine.into_iter().chain(devices.iter().map(|d| Some(d.as_str()))) {
+        let part = part(plan, device);
+        let (now, waiting) = split(host, &part, snapshot, Patience::All);
+        outcome.waiting.extend(waiting);
+        let done = store::plan::check_machine(&now, snapshot)
+            .and_then(|()| apply(host, snapshot, &now.candidate, lock, stop));
+        match done {
+            Ok(applied) => {
+                outcome.written += applied.writes.len();
+                outcome.already += applied.already;
+            }
+            Err(e) => outcome.failed.push(e),
+        }
+    }
+    if outcome.written > 0
+        && let Err(e) = apply::forget_covered(lock)
+    {
+        log::warn!("{e}");
+    }
+    outcome
+}
+
+/// What a plan says of one device, or of none.
+fn part(plan: &Plan, device: Option<&str>) -> Plan {
+    let all = &plan.candidate;
+    let settings = all.settings.iter().filter(|c| c.knob.device() == device).cloned().collect();
+    let name = device.map_or_else(|| all.name.clone(), |d| format!("{} on {d}", all.name));
+    Plan {
+        devices: plan.devices.iter().filter(|f| Some(f.name.as_str()) == device).cloned().collect(),
+        candidate: Candidate { name, settings, ..all.clone() },
+        ..plan.clone()
+    }
+}
