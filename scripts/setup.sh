@@ -81,6 +81,8 @@ if [ "$purpose" = test ]; then
     have depmod || [ -x /sbin/depmod ] || need kmod "depmod, for the guest kernel's modules"
     have ip || [ -x /sbin/ip ] || need iproute2 'ip, an independent view of what the tests leave behind'
     have shellcheck || wanted="$wanted shellcheck"
+    have mmdebstrap || wanted="$wanted mmdebstrap" # the guest with systemd
+    have mke2fs || [ -x /sbin/mke2fs ] || wanted="$wanted e2fsprogs"
 fi
 
 lint_packages() { # the linters that belong to the Rust that is, or will be, there

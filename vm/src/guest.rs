@@ -81,12 +81,7 @@ impl Contents {
         for link in ["sbin", "usr/bin", "usr/sbin"] {
             archive.symlink(link, if link.contains('/') { "../bin" } else { "bin" });
         }
-        let busybox = Path::new("/bin/busybox");
-        if !is_static(busybox) {
-            return Err(Error::Unavailable("no static busybox (package busybox-static)".into()));
-        }
-        let data = fs::read(busybox).map_err(|e| Error::failed(busybox.display(), e))?;
-        archive.file("bin/busybox", 0o755, data);
+        archive.file(BUSYBOX.trim_start_matches('/'), 0o755, static_busybox()?);
         archive.file("init", 0o755, INIT);
         archive.file("root/script", 0o644, self.script.as_bytes());
         self.add_modules(&mut archive, kernel)?;
@@ -115,6 +110,18 @@ impl Contents {
         archive.file("etc/modules", 0o644, load.join("\n") + "\n");
         Ok(())
     }
+}
+
+/// Where busybox is, here and in the guest.
+pub(crate) const BUSYBOX: &str = "/bin/busybox";
+
+/// This machine's busybox.
+pub(crate) fn static_busybox() -> Result<Vec<u8>> {
+    let busybox = Path::new(BUSYBOX);
+    if !is_static(busybox) {
+        return Err(Error::Unavailable("no static busybox (package busybox-static)".into()));
+    }
+    fs::read(busybox).map_err(|e| Error::failed(busybox.display(), e))
 }
 
 fn is_static(program: &Path) -> bool {

@@ -255,7 +255,7 @@ pub(crate) fn read_text(path: &Path) -> Result<String> {
     fs::read_to_string(path).map_err(|e| Error::failed(path.display(), e))
 }
 
-fn run(command: &mut Command) -> Result<()> {
+pub(crate) fn run(command: &mut Command) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|e| Error::failed(&name, e))?;
     if output.status.success() {

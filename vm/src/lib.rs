@@ -21,6 +21,8 @@ pub mod guest;
 pub mod kernel;
 pub mod machine;
 pub mod modules;
+pub mod system;
 
 pub use error::{Error, Result};
 pub use machine::{Machine, Nic, Outcome};
+pub use system::System;

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::guest::Contents;
 use crate::kernel::{self, Kernel};
 
-const QEMU: &str = "qemu-system-x86_64";
+pub(crate) const QEMU: &str = "qemu-system-x86_64";
 
 /// A network card; all cards of a machine hang on one hub. In the guest they are eth0, eth1, ... in
 /// order.
@@ -76,7 +76,7 @@ impl Outcome {
 }
 
 /// Kills QEMU when the test ends in whatever way.
-struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -88,11 +88,11 @@ impl Drop for Running {
 }
 
 /// A directory of one boot, removed afterwards.
-struct Scratch(PathBuf);
+pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
     /// The caller holds the lock: what other runs have here was left by one that was killed.
-    fn new(cache: &Path) -> Result<Self> {
+    pub(crate) fn new(cache: &Path) -> Result<Self> {
         let entries = fs::read_dir(cache).map_err(|e| Error::failed(cache.display(), e))?;
         for entry in entries.flatten() {
             if entry.file_name().to_string_lossy().starts_with("run-") {
@@ -105,6 +105,10 @@ impl Scratch {
         let path = cache.join(format!("run-{}-{number}", std::process::id()));
         fs::create_dir_all(&path).map_err(|e| Error::failed(path.display(), e))?;
         Ok(Self(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
     }
 }
 
@@ -214,7 +218,7 @@ impl Machine {
 }
 
 /// What stands on the results line: files, and the exit code if it arrived whole.
-fn parse_results(mut bytes: &[u8]) -> (BTreeMap<String, Vec<u8>>, Option<i32>) {
+pub(crate) fn parse_results(mut bytes: &[u8]) -> (BTreeMap<String, Vec<u8>>, Option<i32>) {
     let mut files = BTreeMap::new();
     while let Some(end) = bytes.iter().position(|b| *b == b'\n') {
         let (line, rest) = bytes.split_at(end);
@@ -235,7 +239,7 @@ fn parse_results(mut bytes: &[u8]) -> (BTreeMap<String, Vec<u8>>, Option<i32>) {
     (files, None)
 }
 
-fn tail(text: &str) -> String {
+pub(crate) fn tail(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines.get(lines.len().saturating_sub(40)..).unwrap_or_default().join("\n")
 }

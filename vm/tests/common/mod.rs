@@ -97,7 +97,7 @@ pub fn skip(why: &str) {
 pub fn run(machine: &Machine, contents: &Contents) -> Option<Outcome> {
     match machine.run(contents) {
         Ok(outcome) => {
-            println!("guest: {:.1} s\n{}", outcome.elapsed.as_secs_f64(), outcome.output);
+            told(&outcome);
             Some(outcome)
         }
         Err(Error::Unavailable(why)) => {
@@ -106,6 +106,11 @@ pub fn run(machine: &Machine, contents: &Contents) -> Option<Outcome> {
         }
         Err(Error::Failed(why)) => panic!("{why}"),
     }
+}
+
+/// Prints what a guest said.
+pub fn told(outcome: &Outcome) {
+    println!("guest: {:.1} s\n{}", outcome.elapsed.as_secs_f64(), outcome.output);
 }
 
 /// The static program: LINERATE_VM_BINARY, or built now (nothing to do when it is up to date).
@@ -117,6 +122,11 @@ pub fn linerate() -> PathBuf {
     let out = Command::new(&script).arg("-q").output().expect("scripts/build.sh starts");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     Path::new(String::from_utf8_lossy(&out.stdout).trim()).to_owned()
+}
+
+/// Its bytes.
+pub fn program() -> Vec<u8> {
+    std::fs::read(linerate()).expect("the static linerate")
 }
 
 /// Contents with linerate, the functions and a script.
