@@ -134,7 +134,13 @@ pub fn wanted(init: Init, program: &str, plan: &Plan, own_steering: bool) -> Res
                 "/etc/hotplug.d/iface/60-linerate",
                 include_str!("../../packaging/openwrt/iface.hotplug"),
             ));
-            let steers = |knob: &Knob| matches!(knob, Knob::RpsCpus { .. });
+            // All that OpenWrt's packet-steering.uc writes.
+            let steers = |knob: &Knob| {
+                matches!(
+                    knob,
+                    Knob::RpsCpus { .. } | Knob::RpsFlowCnt { .. } | Knob::NapiThread { .. }
+                )
+            };
             if plan.candidate.settings.iter().any(|change| steers(&change.knob)) {
                 list.push(Wanted::Option {
                     path: "/etc/config/network".into(),

@@ -39,6 +39,8 @@ fn plan_of(name: &str, devices: Vec<DeviceFact>, settings: Vec<Setting>) -> Plan
         hostname: "router".into(),
         cpus: "0-3".parse().unwrap(),
         devices,
+        model: None,
+        not_made: vec![],
         candidate: Candidate {
             name: name.into(),
             title: "a test".into(),
