@@ -53,6 +53,8 @@ pub mod tune;
 
 pub mod experiment;
 
+pub mod rank;
+
 pub mod report;
 
 pub mod cli;

@@ -20,6 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("parse", &["model"]),
     ("plan", &["model"]),
     ("experiment", &["model"]),
+    ("rank", &["model"]),
     // The system: `sys` makes the calls, `host` is the door that everything else goes through.
     ("sys", &["model"]),
     ("host", &["model", "sys"]),
@@ -62,7 +63,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     // On top; nothing imports them.
-    ("report", &["model", "experiment", "error", "exit_code"]),
+    ("report", &["model", "experiment", "rank", "error", "exit_code"]),
     (
         "cli",
         &[
@@ -83,6 +84,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "bench",
             "tune",
             "capture",
+            "rank",
             "report",
             "error",
             "exit_code",

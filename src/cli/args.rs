@@ -84,6 +84,8 @@ pub enum Verb {
     Capture(CaptureArgs),
     /// Write down what the router does, interval after interval, until Ctrl-C: CSV or JSON lines
     Record(RecordArgs),
+    /// Where this machine's WireGuard figure stands among known boards
+    Rank(RankArgs),
     /// A router in a box: three network namespaces to try things in
     Lab(LabArgs),
     /// Waits for `confirm` (started by `apply --confirm`)
@@ -332,6 +334,17 @@ pub struct BenchArgs {
     /// Pairs to run with --against
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub pairs: u32,
+}
+
+/// `rank`
+#[derive(Debug, Args)]
+pub struct RankArgs {
+    /// Results of `bench wireguard --board -o FILE`
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// Where to write it: a drawing (.svg), a page (.html), else text
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 /// Generators to compare with.

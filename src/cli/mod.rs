@@ -13,6 +13,7 @@ mod log;
 pub mod output;
 mod persist;
 mod plan;
+mod rank;
 mod record;
 mod report;
 mod rollback;
@@ -82,6 +83,7 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         Verb::Tune(args) => tune::run(&context, args),
         Verb::Capture(args) => capture::run(&context, args),
         Verb::Record(args) => record::run(&context, args),
+        Verb::Rank(args) => rank::run(&context, args),
         Verb::Lab(args) => lab::run(&context, args),
     }
 }

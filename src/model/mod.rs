@@ -2,6 +2,7 @@
 //!
 //! Nothing here reads, writes or decides; nothing here imports from the rest of the program.
 
+pub mod board;
 pub mod capacity;
 pub mod cpuset;
 pub mod feature;

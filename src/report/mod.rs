@@ -6,6 +6,7 @@
 pub mod csv;
 pub mod html;
 pub mod markdown;
+pub mod ranking;
 pub mod text;
 mod usage;
 mod words;

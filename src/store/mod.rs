@@ -12,6 +12,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "our own files, never the router's settings")]
 
+pub mod board;
 pub mod deadman;
 pub mod disk;
 pub mod journal;

@@ -5,6 +5,7 @@
 mod chart;
 mod cpu;
 mod effect;
+pub mod ranking;
 mod rate;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
