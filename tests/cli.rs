@@ -85,7 +85,7 @@ fn unknown_flags_and_values_are_usage_errors() {
     refused(&place.run(&["shwo"]), 2, &["show", "hint"]);
     refused(&place.run(&["tune", "nat", "--seconds", "0"]), 2, &["more than 0"]);
     refused(&place.run(&["tune", "nat", "--streams", "10000"]), 2, &["128"]);
-    refused(&place.run(&["tune", "pppoe"]), 2, &["nat"]);
+    refused(&place.run(&["tune", "qos"]), 2, &["nat", "flowtable"]);
     let bare = place.run(&[]);
     assert_eq!(bare.status.code(), Some(2));
     assert!(stderr(&bare).contains("Usage"), "without a command it tells what there is");

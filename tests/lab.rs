@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use linerate::exit_code::ExitCode;
 use linerate::host::{HostRead, Query, query_as};
 use linerate::lab::named::{self, Role};
+use linerate::lab::{Counted, LAN_ADDRESS, WAN_ADDRESS};
 use linerate::lab::{ENDPOINT, Lab, LabSpec, ROUTER_LAN, ROUTER_WAN, ROUTER_WAN_ADDRESS};
-use linerate::lab::{LAN_ADDRESS, WAN_ADDRESS};
 use linerate::model::feature::Qdisc;
 use linerate::sys::netns::NetnsThread;
 use linerate::sys::{ethtool, nft, rtnl};
@@ -64,7 +64,7 @@ fn the_router_forwards_and_masquerades() {
 #[test]
 fn a_lab_is_there_in_a_moment() {
     let started = Instant::now();
-    let lab = lab!(&LabSpec { rules: 300, mtu: 1500, flowtable: false });
+    let lab = lab!(&LabSpec::nat(300, 1500));
     assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
     eprintln!("built in {:?}", started.elapsed());
     drop(lab);
@@ -73,7 +73,7 @@ fn a_lab_is_there_in_a_moment() {
 #[test]
 fn all_rules_are_in_force() {
     for rules in [0, 1, 300, 1201] {
-        let lab = lab!(&LabSpec { rules, mtu: 1500, flowtable: false });
+        let lab = lab!(&LabSpec::nat(rules, 1500));
         let found = lab.router.run(nft::count_rules).unwrap().unwrap();
         assert_eq!(found, usize::try_from(rules).unwrap());
     }
@@ -108,7 +108,7 @@ fn offloads_are_off_on_all_four_ends() {
 #[test]
 fn a_bulk_transfer_is_in_packets_of_mtu_size() {
     for mtu in [1500, 600] {
-        let lab = lab!(&LabSpec { rules: 0, mtu, flowtable: false });
+        let lab = lab!(&LabSpec::nat(0, mtu));
         transfer(&lab, 20 << 20);
         let host = lab.router_host();
         for (device, bytes, packets) in
@@ -143,7 +143,10 @@ fn transfer(lab: &Lab, bytes: u64) {
 /// Works where the kernel has flowtables, and says what is missing where it has none.
 #[test]
 fn a_flowtable_is_in_use_or_its_lack_is_named() {
-    let lab = match Lab::build(&LabSpec { rules: 10, flowtable: true, ..LabSpec::default() }) {
+    let lab = match Lab::build(&LabSpec {
+        shape: "nat+flowtable".parse().unwrap(),
+        ..LabSpec::nat(10, 1500)
+    }) {
         Ok(lab) => lab,
         Err(e) => {
             assert_eq!(e.code(), ExitCode::NotSupported, "{e}");
@@ -177,7 +180,7 @@ fn queue_disciplines_are_read_with_their_device() {
 #[test]
 fn three_labs_live_side_by_side() {
     let labs: Vec<_> = std::thread::scope(|scope| {
-        let build = || Lab::build(&LabSpec { rules: 10, mtu: 1500, flowtable: false });
+        let build = || Lab::build(&LabSpec::nat(10, 1500));
         let builds: Vec<_> = (0..3).map(|_| scope.spawn(build)).collect();
         builds.into_iter().map(|b| b.join().unwrap()).collect()
     });
@@ -278,7 +281,7 @@ fn machine() -> (Vec<String>, Vec<String>) {
 #[test]
 fn a_dropped_lab_leaves_nothing() {
     let before = machine();
-    let lab = lab!(&LabSpec { rules: 5, mtu: 1500, flowtable: false });
+    let lab = lab!(&LabSpec::nat(5, 1500));
     let files = threads(&lab).into_iter().map(|t| namespace_file(std::process::id(), t)).collect();
     let watch = Watch::on(files);
     drop(lab);
@@ -291,7 +294,7 @@ fn a_killed_process_leaves_nothing() {
     const ROLE: &str = "LINERATE_TEST_HOLD_A_LAB";
     if std::env::var_os(ROLE).is_some() {
         // The process that is killed. Not for ever, should the test itself be killed.
-        let lab = Lab::build(&LabSpec { rules: 5, mtu: 1500, flowtable: false }).unwrap();
+        let lab = Lab::build(&LabSpec::nat(5, 1500)).unwrap();
         println!("\nthreads {:?}", threads(&lab));
         std::thread::sleep(Duration::from_secs(30));
         return;
@@ -359,7 +362,7 @@ fn run_is_empty() -> bool {
 fn a_named_lab_stays_until_it_is_taken_down() {
     let ran = with_own_run(|| {
         assert_eq!(named::list().unwrap(), []);
-        let spec = LabSpec { rules: 7, mtu: 1400, flowtable: false };
+        let spec = LabSpec::nat(7, 1400);
         let one = named::up(&spec).unwrap();
         let two = named::up(&LabSpec::default()).unwrap();
         assert_ne!(one.id, two.id);
@@ -370,7 +373,16 @@ fn a_named_lab_stays_until_it_is_taken_down() {
 
         // It is a router still, though everything that built it is gone.
         let at = |role: usize| NetnsThread::enter(&one.namespaces[role].1).unwrap();
-        let lab = Lab { lan: at(0).into(), router: at(1).into(), wan: at(2).into() };
+        let lab = Lab {
+            lan: at(0).into(),
+            router: at(1).into(),
+            wan: at(2).into(),
+            spec,
+            wan_address: WAN_ADDRESS.into(),
+            path_mtu: spec.mtu,
+            counted: Counted::PLAIN,
+            programs: Default::default(),
+        };
         transfer(&lab, 1 << 20);
         assert_eq!(lab.router.run(nft::count_rules).unwrap().unwrap(), 7);
         let tids = threads(&lab);

@@ -7,6 +7,7 @@
 
 pub mod against;
 pub mod beside;
+pub mod board;
 pub mod rules;
 
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::host::{HostError, HostResult, Live, clock};
-use crate::lab::{self, Lab};
+use crate::lab::{self, Counted, Lab, Programs};
 use crate::load::{self, Ends, FlowResult, LoadResult, LoadSpec, Moment};
 use crate::model::cpuset::CpuSet;
 use crate::model::measurement::{DeviceUse, Direction, Flow, Measurement, Protocol};
@@ -45,6 +46,12 @@ pub struct Context {
     pub shared_cpus: bool,
     /// Largest IP packet on the path, bytes.
     pub mtu: u32,
+    /// Where and how the router's devices count what the WAN sends.
+    pub counted: Counted,
+    /// Whether the router has a flowtable that connections should be in.
+    pub flowtable: bool,
+    /// What the lab runs as long as this is there.
+    pub programs: Arc<Programs>,
 }
 
 impl Context {
@@ -57,21 +64,26 @@ impl Context {
             ends: Ends {
                 lan: Arc::clone(&lab.lan),
                 wan: Arc::clone(&lab.wan),
-                wan_address: lab::WAN_ADDRESS.into(),
+                wan_address: lab.wan_address,
                 cpus: generator,
             },
             router: lab.router_host(),
             lan_device: lab::ROUTER_LAN.into(),
             wan_device: lab::ROUTER_WAN.into(),
             mtu,
+            counted: lab.counted,
+            flowtable: lab.spec.shape.flowtable,
+            programs: Arc::clone(&lab.programs),
         }
     }
 
-    /// The device on which the router receives the payload of `direction`.
-    fn loaded_device(&self, direction: Direction) -> &str {
+    /// Where the router counts the packets with the payload of `direction`.
+    fn counted(&self, direction: Direction) -> Counted {
         match direction {
-            Direction::Down => &self.wan_device,
-            Direction::Up | Direction::Both => &self.lan_device,
+            Direction::Down => self.counted,
+            Direction::Up | Direction::Both => {
+                Counted { device: lab::ROUTER_LAN, ..Counted::PLAIN }
+            }
         }
     }
 }
@@ -98,9 +110,14 @@ fn measure_with(
     let before = told(DeviceCounters::read(&context.router, &devices))?;
     let health = Health::read(&context.router);
     let mut edges = Vec::new();
+    let mut carried = None;
     let mut edge = |moment: Moment| {
         on(moment);
         edges.push(CpuCounters::read(&context.router));
+        // While the connections are still there.
+        if moment == Moment::WindowCloses && context.flowtable {
+            carried = lab::offloaded(&context.router, protocol(spec));
+        }
     };
     let load = load::run(&context.ends, spec, stop, &mut edge)?;
     pause(DRAIN, stop);
@@ -120,7 +137,7 @@ fn measure_with(
         cpus,
         devices: moved.devices,
         refusals: rules::refusals(&facts),
-        notes: notes(context, &load),
+        notes: notes(context, &load).into_iter().chain(flowtable(context, spec, carried)).collect(),
     })
 }
 
@@ -189,8 +206,10 @@ fn facts(
         unacknowledged: flow.unacknowledged,
         error: flow.error.clone(),
         busiest_thread: flow.busiest_thread,
-        header_bytes: flow.header_bytes,
-        device: device(moved, context.loaded_device(flow.direction)),
+        // The load counts an Ethernet header, and nothing where it could not ask.
+        header_bytes: (flow.header_bytes + u64::from(context.counted(flow.direction).header))
+            .saturating_sub(Counted::ETHERNET.into()),
+        device: device(moved, context.counted(flow.direction)),
     });
     Facts {
         flows: flows.collect(),
@@ -202,9 +221,14 @@ fn facts(
     }
 }
 
-fn device(moved: &DevicesUse, name: &str) -> Option<DeviceFacts> {
-    let found: &DeviceUse = moved.devices.iter().find(|d| d.device == name)?;
-    Some(DeviceFacts { name: name.into(), packets: found.rx_packets, bytes: found.rx_bytes })
+fn device(moved: &DevicesUse, counted: Counted) -> Option<DeviceFacts> {
+    let found: &DeviceUse = moved.devices.iter().find(|d| d.device == counted.device)?;
+    let (packets, bytes) = if counted.leaving {
+        (found.tx_packets, found.tx_bytes)
+    } else {
+        (found.rx_packets, found.rx_bytes)
+    };
+    Some(DeviceFacts { name: found.device.clone(), header: counted.header, packets, bytes })
 }
 
 fn packet_bytes(facts: &Facts) -> f64 {
@@ -224,6 +248,28 @@ fn flow_of(flow: &FlowResult, seconds: f64) -> Flow {
         received: flow.datagrams.map(|d| d.received),
         generator_cpu: if seconds > 0.0 { flow.cpu_seconds / seconds } else { 0.0 },
     }
+}
+
+/// By its name in the kernel's list of connections.
+fn protocol(spec: &LoadSpec) -> &'static str {
+    match spec.protocol {
+        Protocol::Tcp => "tcp",
+        Protocol::Udp => "udp",
+    }
+}
+
+/// What is known of a flowtable's part in it.
+fn flowtable(context: &Context, spec: &LoadSpec, carried: Option<u64>) -> Option<String> {
+    let streams = spec.streams as usize * spec.directions().len();
+    context.flowtable.then(|| match carried {
+        Some(carried) => format!(
+            "the flowtable carried {carried} {} connections; the load has {streams}",
+            protocol(spec)
+        ),
+        None => "whether the flowtable carried the connections is not known: this kernel does not \
+                 list them (CONFIG_NF_CONNTRACK_PROCFS)"
+            .to_owned(),
+    })
 }
 
 fn notes(context: &Context, load: &LoadResult) -> Vec<String> {

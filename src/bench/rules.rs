@@ -12,8 +12,6 @@ const COUNTER_TOLERANCE: f64 = 0.01;
 /// What may pass besides the load without being suspicious: ARP, neighbour discovery, the options
 /// of a few SYN segments.
 const COUNTER_SLACK: f64 = 16_384.0;
-/// Ethernet header, in device counters part of a packet.
-const LINK_HEADER: f64 = 14.0;
 /// A direction below this share of what it does alone is starved ...
 const STARVED_SHARE: f64 = 0.30;
 /// ... when the other is above this share of its own.
@@ -52,6 +50,8 @@ pub struct FlowFacts {
 pub struct DeviceFacts {
     /// Its name.
     pub name: String,
+    /// Bytes of link layer and encapsulation that it counts in each packet.
+    pub header: u32,
     /// Packets.
     pub packets: u64,
     /// Bytes with link-layer header.
@@ -150,11 +150,11 @@ fn under_sent(flow: &FlowFacts) -> Option<String> {
 fn not_mtu_sized(flow: &FlowFacts, mtu: u32) -> Option<String> {
     let device = flow.device.as_ref().filter(|d| d.packets > 0)?;
     let mean = device.bytes as f64 / device.packets as f64;
-    (mean > f64::from(mtu) + LINK_HEADER).then(|| {
+    (mean > f64::from(mtu) + f64::from(device.header)).then(|| {
         format!(
             "{}: packets into {} had {mean:.0} bytes on average, more than the MTU of {mtu} and \
-             {LINK_HEADER:.0} of header: segmentation offload was at work",
-            flow.direction, device.name
+             {} of header: segmentation offload was at work",
+            flow.direction, device.name, device.header
         )
     })
 }
@@ -231,7 +231,12 @@ mod tests {
             error: None,
             busiest_thread: 0.5,
             header_bytes: 66,
-            device: Some(DeviceFacts { name: "wan0".into(), packets: 100_000, bytes: 151_400_000 }),
+            device: Some(DeviceFacts {
+                name: "wan0".into(),
+                header: 14,
+                packets: 100_000,
+                bytes: 151_400_000,
+            }),
         };
         Facts {
             flows: vec![flow],
@@ -352,7 +357,7 @@ mod tests {
         let tiny = |f: &mut Facts| {
             f.flows[0].bytes = 14_480;
             f.flows[0].sent_at_most = Some(14_480);
-            *device(f) = DeviceFacts { name: "x".into(), packets: 30, bytes: 18_000 };
+            *device(f) = DeviceFacts { name: "x".into(), header: 14, packets: 30, bytes: 18_000 };
         };
         assert_eq!(codes(tiny), []);
     }
@@ -366,7 +371,8 @@ mod tests {
             f.flows[0].window_bytes = 0;
             f.flows[0].bytes = 0;
             f.flows[0].sent_at_most = Some(0);
-            f.flows[0].device = Some(DeviceFacts { name: "x".into(), packets: 0, bytes: 0 });
+            f.flows[0].device =
+                Some(DeviceFacts { name: "x".into(), header: 14, packets: 0, bytes: 0 });
         };
         assert_eq!(codes(nothing), [NoTraffic]);
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::lab::LabSpec;
+use crate::lab::{LabSpec, Shape};
 use crate::load::LoadSpec;
 use crate::model::measurement::{Direction, Protocol, Scenario};
 use crate::plan::Profile;
@@ -264,13 +264,26 @@ pub struct LoadArgs {
     /// Forward established flows through a software flowtable
     #[arg(long)]
     pub flowtable: bool,
+    /// Connections that the router tracks before the load begins, made by traffic
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub flows: u32,
+    /// With nat+ipv6: translate IPv6 addresses although nobody should
+    #[arg(long)]
+    pub nat66: bool,
 }
 
 impl LoadArgs {
-    /// The lab that it runs in.
+    /// The lab that it runs in: masquerading, as `nat` asks.
     #[must_use]
     pub fn lab(&self) -> LabSpec {
-        LabSpec { rules: self.rules, mtu: self.mtu, flowtable: self.flowtable }
+        self.lab_of(ScenarioName::default())
+    }
+
+    /// The lab of a scenario.
+    #[must_use]
+    pub fn lab_of(&self, scenario: ScenarioName) -> LabSpec {
+        let shape = Shape { flowtable: self.flowtable || scenario.flowtable, ..scenario };
+        LabSpec { rules: self.rules, mtu: self.mtu, flows: self.flows, shape }
     }
 
     /// Bulk TCP in one direction or both.
@@ -279,11 +292,17 @@ impl LoadArgs {
         LoadSpec::tcp(direction, self.streams, self.seconds, self.omit)
     }
 
-    /// For the record.
+    /// For the record: `nat`.
     #[must_use]
     pub fn scenario(&self, protocol: Protocol) -> Scenario {
+        self.scenario_of(ScenarioName::default(), protocol)
+    }
+
+    /// For the record.
+    #[must_use]
+    pub fn scenario_of(&self, scenario: ScenarioName, protocol: Protocol) -> Scenario {
         Scenario {
-            name: if self.flowtable { "nat+flowtable" } else { "nat" }.to_owned(),
+            name: self.lab_of(scenario).shape.to_string(),
             rules: self.rules,
             streams: self.streams,
             mtu: self.mtu,
@@ -294,19 +313,21 @@ impl LoadArgs {
     }
 }
 
-/// Scenarios that exist.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ScenarioName {
-    /// lan - router - wan with masquerade
-    Nat,
-}
+/// What a lab is built as: `nat+flowtable+vlan`.
+pub use crate::lab::Shape as ScenarioName;
 
 /// `bench`
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// What to build and send
+    /// What to build: route or nat, with +flowtable, +vlan, +pppoe, +bridge, +wireguard, +ipv6
     #[arg(default_value = "nat")]
     pub scenario: ScenarioName,
+    /// List the parts of scenarios, what each needs, and whether it is here
+    #[arg(long)]
+    pub list: bool,
+    /// The board figure
+    #[command(flatten)]
+    pub board: BoardArgs,
     /// The load and its lab
     #[command(flatten)]
     pub load: LoadArgs,
@@ -319,9 +340,9 @@ pub struct BenchArgs {
     /// Rate to send at in Mbit/s, all streams together (UDP needs one)
     #[arg(long, value_name = "MBIT", value_parser = megabits)]
     pub rate: Option<f64>,
-    /// Payload of a UDP datagram in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 1400, value_parser = clap::value_parser!(u32).range(64..=8972))]
-    pub datagram: u32,
+    /// Payload of a UDP datagram in bytes [default: 1400, or what fits the path]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..=8972))]
+    pub datagram: Option<u32>,
     /// Set the lab's router up as this candidate first (see `tune`): as-found, one-cpu, ...
     #[arg(long, value_name = "NAME", default_value = "as-found")]
     pub candidate: String,
@@ -334,6 +355,29 @@ pub struct BenchArgs {
     /// Pairs to run with --against
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub pairs: u32,
+}
+
+/// `bench wireguard --board`
+#[derive(Debug, Clone, Args)]
+pub struct BoardArgs {
+    /// WireGuard between two namespaces, as the public table of boards has it (with `wireguard`)
+    #[arg(long)]
+    pub board: bool,
+    /// Seconds of the comparable run; other lengths than 10 are marked
+    #[arg(long, value_name = "S", default_value = "10", value_parser = seconds, requires = "board")]
+    pub board_seconds: f64,
+    /// Runs of each kind for the fuller figure; 0 for none
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=100), requires = "board")]
+    pub repeats: u32,
+    /// What the device is called in the row [default: what the firmware says]
+    #[arg(long, value_name = "NAME", requires = "board")]
+    pub device: Option<String>,
+    /// Note in the row
+    #[arg(long, value_name = "TEXT", requires = "board")]
+    pub note: Option<String>,
+    /// Where to write the result, for `rank`
+    #[arg(short, long, value_name = "FILE", requires = "board")]
+    pub output: Option<PathBuf>,
 }
 
 /// `rank`
@@ -357,7 +401,7 @@ pub enum Against {
 /// `tune`
 #[derive(Debug, Args)]
 pub struct TuneArgs {
-    /// What to build and send
+    /// What to build: route or nat, with +flowtable, +vlan, +pppoe, +bridge, +wireguard, +ipv6
     #[arg(default_value = "nat")]
     pub scenario: ScenarioName,
     /// The load and its lab

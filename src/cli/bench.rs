@@ -3,7 +3,7 @@
 use super::args::{Against, BenchArgs};
 use super::context::Context;
 use super::table::Table;
-use super::{interrupt, plan as plan_verb};
+use super::{board, interrupt, plan as plan_verb, scenarios};
 use crate::bench;
 use crate::bench::against::{AgainstIperf3, against_iperf3};
 use crate::error::{Error, Result};
@@ -12,16 +12,28 @@ use crate::load::LoadSpec;
 use crate::model::measurement::{Direction, EvidenceClass, Measurement, Protocol, Scenario};
 use crate::model::units::BitRate;
 use crate::tune::Workbench;
-use crate::{plan, store};
+use crate::{lab, plan, store};
+
+/// Payload of a UDP datagram where nobody asks for another.
+const DATAGRAM: u32 = 1400;
 
 /// Runs the command.
 pub(super) fn run(context: &Context, args: &BenchArgs) -> Result<ExitCode> {
+    if args.list {
+        return scenarios::list(context);
+    }
     context.live("bench")?;
     let out = &context.out;
     let spec = load_spec(args)?;
+    let lab = scenarios::lab(&args.load, args.scenario)?;
+    if args.board.board {
+        return board::run(context, args);
+    }
+    let what = format!("bench {}", lab.shape);
     let stop = interrupt::stop_flag()?;
-    let lock = store::state_dir().lock("bench nat")?;
-    let workbench = Workbench::build(&args.load.lab(), lock)?;
+    let lock = store::state_dir().lock(&what)?;
+    let workbench = Workbench::build(&lab, lock)?;
+    let spec = fitting(&spec, args, workbench.bench().mtu);
     workbench.notes.iter().for_each(|note| out.say(note));
     let candidates = plan::candidates(workbench.snapshot());
     let candidate = plan_verb::find(&candidates, &args.candidate)?.clone();
@@ -31,6 +43,13 @@ pub(super) fn run(context: &Context, args: &BenchArgs) -> Result<ExitCode> {
         drop(workbench);
         return against(context, args, &compared);
     }
+    let built = Built {
+        shape: lab.shape.to_string(),
+        rules: lab.rules,
+        flows: lab.flows,
+        tracked: (lab.flows > 0).then(|| lab::tracked(&workbench.bench().router)).flatten(),
+        path_mtu: workbench.bench().mtu,
+    };
     let runs =
         workbench.with(&candidate, |bench| bench::measure_directions(bench, &spec, &stop))?;
     drop(workbench);
@@ -40,29 +59,38 @@ pub(super) fn run(context: &Context, args: &BenchArgs) -> Result<ExitCode> {
             version: 1,
             class: EvidenceClass::Lab,
             candidate: &candidate.name,
-            scenario: args.load.scenario(args.protocol),
+            scenario: args.load.scenario_of(args.scenario, args.protocol),
+            lab: &built,
             runs: &runs,
         })?;
     } else {
-        out.data(text(context, &candidate.title, &runs))?;
+        out.data(text(context, &built, &candidate.title, &runs))?;
     }
     if stop.load(std::sync::atomic::Ordering::Relaxed) {
-        return Err(Error::interrupted("bench nat"));
+        return Err(Error::interrupted(what));
     }
     Ok(verdict(context, args, &runs))
 }
 
 fn load_spec(args: &BenchArgs) -> Result<LoadSpec> {
     if args.protocol == Protocol::Udp && args.rate.is_none() {
-        return Err(Error::usage("bench nat", "UDP has no rate of its own")
+        return Err(Error::usage("bench", "UDP has no rate of its own")
             .hint("say how fast to send, in Mbit/s: --rate 500"));
     }
     let mut spec = args.load.spec(args.direction);
     spec.protocol = args.protocol;
     spec.rate = args.rate.map(|mbit| BitRate(mbit * 1e6));
-    spec.datagram = args.datagram as usize;
+    spec.datagram = args.datagram.unwrap_or(DATAGRAM) as usize;
     spec.check()?;
     Ok(spec)
+}
+
+/// Unless asked for by number, datagrams that get through in one piece.
+fn fitting(spec: &LoadSpec, args: &BenchArgs, mtu: u32) -> LoadSpec {
+    let headers = if args.scenario.ipv6 { 40 + 8 } else { 20 + 8 };
+    let most = mtu.saturating_sub(headers);
+    let datagram = args.datagram.unwrap_or(DATAGRAM.min(most));
+    LoadSpec { datagram: datagram as usize, ..spec.clone() }
 }
 
 fn verdict(context: &Context, args: &BenchArgs, runs: &[Measurement]) -> ExitCode {
@@ -83,7 +111,7 @@ fn against(context: &Context, args: &BenchArgs, compared: &AgainstIperf3) -> Res
     let out = &context.out;
     if out.json {
         let format = serde_json::json!({ "format": "linerate-against", "version": 1,
-            "scenario": args.load.scenario(args.protocol), "iperf3": compared });
+            "scenario": args.load.scenario_of(args.scenario, args.protocol), "iperf3": compared });
         out.json(&format)?;
         return Ok(ExitCode::Done);
     }
@@ -123,12 +151,39 @@ struct Benched<'a> {
     class: EvidenceClass,
     candidate: &'a str,
     scenario: Scenario,
+    lab: &'a Built,
     runs: &'a [Measurement],
 }
 
-fn text(context: &Context, title: &str, runs: &[Measurement]) -> String {
+/// What was built.
+#[derive(serde::Serialize)]
+struct Built {
+    shape: String,
+    rules: u32,
+    /// Asked for, and counted back before the load.
+    flows: u32,
+    tracked: Option<u64>,
+    /// Largest IP packet from end to end.
+    path_mtu: u32,
+}
+
+impl Built {
+    fn line(&self) -> String {
+        let mut parts = vec![self.shape.clone()];
+        if self.rules > 0 {
+            parts.push(format!("{} filter rules", self.rules));
+        }
+        if let Some(tracked) = self.tracked {
+            parts.push(format!("{tracked} connections tracked"));
+        }
+        parts.push(format!("packets up to {} bytes", self.path_mtu));
+        parts.join(", ")
+    }
+}
+
+fn text(context: &Context, built: &Built, title: &str, runs: &[Measurement]) -> String {
     let out = &context.out;
-    let mut lines = vec![out.bold(format_args!("router: {title}"))];
+    let mut lines = vec![out.bold(format_args!("router: {title}")), out.dim(built.line())];
     let mut table = Table::new(&[
         "direction",
         "Mbit/s down",
@@ -163,10 +218,14 @@ fn text(context: &Context, title: &str, runs: &[Measurement]) -> String {
             lines.push(out.warn(format_args!("refused: {}: {}", run.direction, refusal.why)));
         }
     }
-    let mut notes: Vec<&String> = runs.iter().flat_map(|r| &r.notes).collect();
-    notes.dedup();
-    if let Some(note) = notes.first() {
-        lines.push(out.dim(format_args!("note: {note}")));
+    let kind = |note: &str| note.split(|c: char| c.is_ascii_digit()).next().map(str::to_owned);
+    let mut told = Vec::new();
+    for note in runs.iter().flat_map(|r| &r.notes) {
+        // The same with other numbers says nothing new.
+        if !told.contains(&kind(note)) {
+            told.push(kind(note));
+            lines.push(out.dim(format_args!("note: {note}")));
+        }
     }
     lines.push(out.dim(format_args!("evidence: {}", EvidenceClass::Lab.meaning())));
     lines.join("\n")

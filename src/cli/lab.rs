@@ -7,7 +7,7 @@ use super::context::Context;
 use super::table::Table;
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
-use crate::lab::{LabSpec, named};
+use crate::lab::{LabSpec, Shape, named};
 use crate::{apply, store};
 
 /// Runs the command.
@@ -15,7 +15,8 @@ pub(super) fn run(context: &Context, args: &LabArgs) -> Result<ExitCode> {
     context.live("lab")?;
     match &args.action {
         LabAction::Up { rules, mtu, flowtable } => {
-            up(context, LabSpec { rules: *rules, mtu: *mtu, flowtable: *flowtable })
+            let shape = Shape { flowtable: *flowtable, ..Shape::default() };
+            up(context, LabSpec { shape, ..LabSpec::nat(*rules, *mtu) })
         }
         LabAction::Down { id } => down(context, id.as_deref()),
         LabAction::List => list(context),

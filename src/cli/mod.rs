@@ -3,6 +3,7 @@
 mod apply;
 pub mod args;
 mod bench;
+mod board;
 mod capture;
 mod confirm;
 pub mod context;
@@ -17,6 +18,7 @@ mod rank;
 mod record;
 mod report;
 mod rollback;
+mod scenarios;
 mod show;
 mod table;
 mod tune;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::args::{ReportFormat, TuneArgs};
 use super::context::Context;
 use super::output::Output;
-use super::{interrupt, plan as plan_verb, report as report_verb};
+use super::{interrupt, plan as plan_verb, report as report_verb, scenarios};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::experiment::analyse;
@@ -34,8 +34,9 @@ pub(super) fn run(context: &Context, args: &TuneArgs) -> Result<ExitCode> {
     }
     let stop = interrupt::stop_flag()?;
     let state = store::state_dir();
-    let lock = state.lock("tune nat")?;
-    let bench = Workbench::build(&args.load.lab(), lock)?;
+    let spec = scenarios::lab(&args.load, args.scenario)?;
+    let lock = state.lock(&format!("tune {}", spec.shape))?;
+    let bench = Workbench::build(&spec, lock)?;
 
     bench.notes.iter().for_each(|note| out.say(note));
     let found = plan::candidates(bench.snapshot());
@@ -170,7 +171,7 @@ fn blank(
         class: EvidenceClass::Lab,
         machine: snapshot.machine.clone(),
         cpus: snapshot.cpus.iter().filter(|c| c.online).map(|c| c.id).collect(),
-        scenario: args.load.scenario(Protocol::Tcp),
+        scenario: args.load.scenario_of(args.scenario, Protocol::Tcp),
         quick: args.quick,
         baseline,
         candidates: candidates.to_vec(),

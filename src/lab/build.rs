@@ -1,7 +1,7 @@
 //! Building a lab, and proving that it is one.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,19 +9,20 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::{
-    ENDPOINT, LAN_ADDRESS, Lab, LabSpec, PREFIX, ROUTER_LAN, ROUTER_LAN_ADDRESS, ROUTER_WAN,
-    ROUTER_WAN_ADDRESS, WAN_ADDRESS,
-};
+use super::needs::{self, Feature};
+use super::wan::{self, Stack};
+use super::{ENDPOINT, Lab, LabSpec, ROUTER_LAN, ROUTER_WAN, Shape, address, prefill, prefix};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::HostWrite;
 use crate::model::feature::Features;
-use crate::sys::ethtool;
 use crate::sys::netns::NetnsThread;
 use crate::sys::nft::{self, NftError, Ruleset, Step};
 use crate::sys::rtnl::{self, VethEnd};
+use crate::sys::{device, ethtool};
 
+/// The bridge on the LAN side.
+const BRIDGE: &str = "br-lan";
 /// IPv4 asks for at least this (RFC 791); the most a veth takes (ETH_MAX_MTU).
 const MTU: std::ops::RangeInclusive<u32> = 68..=65_535;
 /// One answer of the self-check; neighbour discovery included it takes well under a millisecond.
@@ -45,63 +46,109 @@ impl Lab {
             let why = format!("{} is more than {}", spec.rules, LabSpec::MAX_RULES);
             return Err(Error::usage("lab: rules", why));
         }
-        let lab = Self { lan: namespace()?, router: namespace()?, wan: namespace()? };
-        lab.link(ROUTER_LAN, &lab.lan, spec.mtu)?;
-        lab.link(ROUTER_WAN, &lab.wan, spec.mtu)?;
-        configure(
-            &lab.router,
-            &[(ROUTER_LAN, ROUTER_LAN_ADDRESS), (ROUTER_WAN, ROUTER_WAN_ADDRESS)],
-        )?;
-        configure(&lab.lan, &[(ENDPOINT, LAN_ADDRESS)])?;
-        configure(&lab.wan, &[(ENDPOINT, WAN_ADDRESS)])?;
-        in_netns(&lab.lan, "lab: add the default route", || {
-            rtnl::add_default_route(ROUTER_LAN_ADDRESS)
-        })?;
-        let forward = Path::new("/proc/sys/net/ipv4/ip_forward");
-        lab.router_host()
-            .write(forward, b"1")
-            .map_err(|e| Error::new(ExitCode::NotPermitted, "lab: switch on forwarding", e))?;
-        let flowtable = spec.flowtable.then_some([ROUTER_LAN, ROUTER_WAN]);
-        let rules = Ruleset { wan: ROUTER_WAN, rules: spec.rules, flowtable };
-        run(&lab.router, move || nft::load(&rules))?.map_err(|e| ruleset(&e))?;
-        lab.check()?;
+        if spec.flows > LabSpec::MAX_FLOWS {
+            let why = format!("{} is more than {}", spec.flows, LabSpec::MAX_FLOWS);
+            return Err(Error::usage("lab: flows", why));
+        }
+        let shape = spec.shape;
+        // IPv6 asks for links of at least this (RFC 8200), and a tunnel takes its share.
+        if shape.ipv6 && spec.mtu < 1280 {
+            let why = format!("{} is less than the 1280 that IPv6 needs", spec.mtu);
+            return Err(Error::usage("lab: mtu", why));
+        }
+        let (lan, router, wan) = (namespace()?, namespace()?, namespace()?);
+        link(&router, ROUTER_LAN, &lan, spec.mtu)?;
+        link(&router, ROUTER_WAN, &wan, spec.mtu)?;
+        for (netns, devices) in [
+            (&router, [ROUTER_LAN, ROUTER_WAN].as_slice()),
+            (&lan, &[ENDPOINT]),
+            (&wan, &[ENDPOINT]),
+        ] {
+            in_netns(netns, "lab: set lo up", || rtnl::set_up("lo"))?;
+            for name in devices {
+                segment_nothing(netns, name)?;
+                in_netns(netns, "lab: set a device up", move || rtnl::set_up(name))?;
+            }
+        }
+        let inside = lan_side(&router, &shape)?;
+        give_address(&router, inside, address(shape.ipv6, 1, 1), shape.ipv6)?;
+        give_address(&lan, ENDPOINT, address(shape.ipv6, 1, 2), shape.ipv6)?;
+        let gateway = address(shape.ipv6, 1, 1);
+        in_netns(&lan, "lab: add the default route", move || rtnl::add_default_route(gateway))?;
+        let (stack, programs) = wan::build(&router, &wan, spec)?;
+        if !shape.nat {
+            let back = (address(shape.ipv6, 1, 0), prefix(shape.ipv6));
+            let through = stack.router;
+            in_netns(&wan, "lab: add the route to the LAN", move || {
+                rtnl::add_route(Some(back), through)
+            })?;
+        }
+        let lab = Self {
+            lan,
+            router,
+            wan,
+            spec: *spec,
+            wan_address: stack.wan,
+            path_mtu: stack.mtu,
+            counted: stack.counted,
+            programs: Arc::new(programs),
+        };
+        lab.forward(&stack)?;
+        lab.check(&stack)?;
+        prefill::prefill(&lab)?;
         Ok(lab)
     }
 
-    fn link(&self, name: &'static str, end: &Arc<NetnsThread>, mtu: u32) -> Result<()> {
-        let end = Arc::clone(end);
-        run(&self.router, move || {
-            let near = VethEnd { name, netns: None };
-            let far = VethEnd { name: ENDPOINT, netns: Some(end.as_fd()) };
-            rtnl::create_veth(near, far, mtu)
-        })?
-        .map_err(|e| {
-            if is(&e, Errno::OPNOTSUPP) {
-                return lacks("veth devices", "CONFIG_VETH").hint(module_hint("veth", "kmod-veth"));
-            }
-            system("lab: create a veth pair", &e)
-        })
+    /// Switches on forwarding, and loads the ruleset where there is one.
+    fn forward(&self, stack: &Stack) -> Result<()> {
+        let LabSpec { rules, flows, shape, .. } = self.spec;
+        let switch = if shape.ipv6 {
+            "/proc/sys/net/ipv6/conf/all/forwarding"
+        } else {
+            "/proc/sys/net/ipv4/ip_forward"
+        };
+        self.router_host()
+            .write(Path::new(switch), b"1")
+            .map_err(|e| Error::new(ExitCode::NotPermitted, "lab: switch on forwarding", e))?;
+        if !shape.nat && !shape.flowtable && rules == 0 && flows == 0 {
+            return Ok(());
+        }
+        let ruleset = Ruleset {
+            family: if shape.ipv6 { nft::Family::Ipv6 } else { nft::Family::Ipv4 },
+            masquerade: shape.nat.then_some(stack.device),
+            rules,
+            // The kernel finds its way from VLAN, PPPoE and bridge to what they stand on; a tunnel
+            // ends the path (nft_flow_offload.c, nft_dev_forward_path).
+            flowtable: shape.flowtable.then_some([ROUTER_LAN, stack.flowtable]),
+            track: flows > 0,
+        };
+        run(&self.router, move || nft::load(&ruleset))?.map_err(|e| ruleset_error(&e, &shape))
     }
 
-    /// One exchange from lan to wan and back: it must arrive from the router's address, and the
-    /// answer must find its way (wan has no route to the LAN).
-    fn check(&self) -> Result<()> {
+    /// One exchange from lan to wan and back: with masquerading it must arrive from the router's
+    /// address (and the answer find its way: wan has no route to the LAN), without from the client's.
+    fn check(&self, stack: &Stack) -> Result<()> {
         let what = "lab: self-check";
         let refuse = |why: String| {
             Error::new(ExitCode::Refused, what, why)
                 .hint("another firewall in the kernel may interfere; `nft list ruleset` shows it")
         };
-        let server = in_netns(&self.wan, what, || socket(WAN_ADDRESS))?;
+        let (nat, ipv6) = (self.spec.shape.nat, self.spec.shape.ipv6);
+        let lan_address = address(ipv6, 1, 2);
+        let expected = if nat { stack.router } else { lan_address };
+        let wan_address = self.wan_address;
+        let server = in_netns(&self.wan, what, move || socket(wan_address))?;
         let target = server.local_addr().map_err(|e| system(what, &e))?;
-        let client = in_netns(&self.lan, what, || socket(LAN_ADDRESS))?;
+        let client = in_netns(&self.lan, what, move || socket(lan_address))?;
         for _ in 0..ATTEMPTS {
             // Sockets stay in the namespace they were made in, whoever uses them.
             client.send_to(b"lan", target).map_err(|e| system(what, &e))?;
             let Some(source) = receive(&server).map_err(|e| system(what, &e))? else { continue };
-            if source.ip() != ROUTER_WAN_ADDRESS {
+            if source.ip() != expected {
+                let found = source.ip();
+                let lack = if nat { ": no masquerading" } else { ": something translates them" };
                 return Err(refuse(format!(
-                    "packets arrive from {} and not from {ROUTER_WAN_ADDRESS}: no masquerading",
-                    source.ip()
+                    "packets arrive from {found} and not from {expected}{lack}"
                 )));
             }
             server.send_to(b"wan", source).map_err(|e| system(what, &e))?;
@@ -109,11 +156,61 @@ impl Lab {
                 return Ok(());
             }
         }
-        Err(refuse(format!("no packet from {LAN_ADDRESS} came to {WAN_ADDRESS} and back")))
+        Err(refuse(format!("no packet from {lan_address} came to {wan_address} and back")))
     }
 }
 
-fn socket(address: Ipv4Addr) -> io::Result<UdpSocket> {
+/// A veth pair from `near` to the other namespace's [`ENDPOINT`].
+pub(super) fn link(
+    near: &Arc<NetnsThread>,
+    name: &'static str,
+    far: &Arc<NetnsThread>,
+    mtu: u32,
+) -> Result<()> {
+    let far = Arc::clone(far);
+    run(near, move || {
+        let near = VethEnd { name, netns: None };
+        let far = VethEnd { name: ENDPOINT, netns: Some(far.as_fd()) };
+        rtnl::create_veth(near, far, mtu)
+    })?
+    .map_err(|e| made("lab: create a veth pair", &e, &needs::VETH))
+}
+
+/// The device that carries the router's LAN address: the port itself, or a bridge on it.
+fn lan_side(router: &Arc<NetnsThread>, shape: &Shape) -> Result<&'static str> {
+    if !shape.bridge {
+        return Ok(ROUTER_LAN);
+    }
+    let what = "lab: create a bridge";
+    run(router, || device::create_bridge(BRIDGE))?.map_err(|e| made(what, &e, &needs::BRIDGE))?;
+    in_netns(router, what, || {
+        device::enslave(ROUTER_LAN, BRIDGE)?;
+        rtnl::set_up(BRIDGE)
+    })?;
+    segment_nothing(router, BRIDGE)?;
+    Ok(BRIDGE)
+}
+
+/// Gives a device an address of a lab's network.
+pub(super) fn give_address(
+    netns: &Arc<NetnsThread>,
+    name: &'static str,
+    address: IpAddr,
+    ipv6: bool,
+) -> Result<()> {
+    let length = prefix(ipv6);
+    run(netns, move || rtnl::add_address(name, address, length))?.map_err(|e| {
+        // EAFNOSUPPORT without IPv6 in the kernel; EACCES where it is switched off for the device
+        // (addrconf.c, ipv6_find_idev).
+        if ipv6 && (is(&e, Errno::AFNOSUPPORT) || is(&e, Errno::OPNOTSUPP) || is(&e, Errno::ACCESS))
+        {
+            return needs::IPV6.missing();
+        }
+        system("lab: add an address", &e)
+    })
+}
+
+fn socket(address: IpAddr) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((address, 0))?;
     socket.set_read_timeout(Some(ANSWER))?;
     Ok(socket)
@@ -129,23 +226,16 @@ fn receive(socket: &UdpSocket) -> io::Result<Option<SocketAddr>> {
     }
 }
 
-/// Offloads off, addresses, everything up.
-fn configure(netns: &Arc<NetnsThread>, devices: &'static [(&'static str, Ipv4Addr)]) -> Result<()> {
-    in_netns(netns, "lab: set lo up", || rtnl::set_up("lo"))?;
-    for (device, address) in devices {
-        run(netns, move || without_offloads(device))?.map_err(|e| {
-            if is(&e, Errno::OPNOTSUPP) {
-                return lacks("ethtool netlink", "CONFIG_ETHTOOL_NETLINK")
-                    .hint("it is part of kernels from 5.6 on that are built with it");
-            }
-            system("lab: switch off offloads", &e)
-        })?;
-        in_netns(netns, "lab: add an address", move || {
-            rtnl::add_address(device, *address, PREFIX)
-        })?;
-        in_netns(netns, "lab: set a device up", move || rtnl::set_up(device))?;
-    }
-    Ok(())
+/// Switches a device's offloads off.
+pub(super) fn segment_nothing(netns: &Arc<NetnsThread>, device: &'static str) -> Result<()> {
+    run(netns, move || without_offloads(device))?.map_err(|e| {
+        if is(&e, Errno::OPNOTSUPP) {
+            return needs::ETHTOOL
+                .missing()
+                .hint("it is part of kernels from 5.6 on that are built with it");
+        }
+        system("lab: switch off offloads", &e)
+    })
 }
 
 /// Switches off whatever makes or keeps packets larger than the MTU, and reads back that it is.
@@ -173,17 +263,16 @@ fn merging(features: &Features) -> impl Iterator<Item = &str> {
     })
 }
 
-fn namespace() -> Result<Arc<NetnsThread>> {
+pub(super) fn namespace() -> Result<Arc<NetnsThread>> {
     NetnsThread::create().map(Arc::new).map_err(|e| match Errno::from_io_error(&e) {
-        Some(Errno::INVAL | Errno::NOSYS) => lacks("network namespaces", "CONFIG_NET_NS")
-            .hint("it can't be added as a module: take a kernel built with it"),
+        Some(Errno::INVAL | Errno::NOSYS) => needs::NETNS.missing(),
         Some(Errno::NOSPC) => Error::not_supported("lab: create a network namespace", "too many")
             .hint("raise /proc/sys/user/max_net_namespaces"),
         _ => system("lab: create a network namespace", &e),
     })
 }
 
-fn ruleset(error: &NftError) -> Error {
+fn ruleset_error(error: &NftError, shape: &Shape) -> Error {
     let missing = matches!(
         Errno::from_io_error(&error.error),
         Some(
@@ -197,39 +286,24 @@ fn ruleset(error: &NftError) -> Error {
     if !missing {
         return system("lab: load the ruleset", &error.error);
     }
-    let (what, option, module, package) = match error.step {
-        Step::Subsystem => ("nf_tables", "CONFIG_NF_TABLES", "nf_tables", "kmod-nft-core"),
-        Step::Table | Step::FilterChain => {
-            ("nf_tables for IPv4", "CONFIG_NF_TABLES_IPV4", "nf_tables", "kmod-nft-core")
-        }
-        Step::NatChain => ("nf_tables NAT", "CONFIG_NFT_NAT", "nft_chain_nat", "kmod-nft-nat"),
-        Step::Masquerade => ("masquerading", "CONFIG_NFT_MASQ", "nft_masq", "kmod-nft-nat"),
-        Step::Flowtable => {
-            ("flowtables", "CONFIG_NF_FLOW_TABLE_INET", "nf_flow_table_inet", "kmod-nft-offload")
-        }
-        Step::FlowOffload => (
-            "flow offload in rules",
-            "CONFIG_NFT_FLOW_OFFLOAD",
-            "nft_flow_offload",
-            "kmod-nft-offload",
-        ),
-        // Its own module until kernel 5.17.
-        Step::Rule => ("counters in rules", "CONFIG_NFT_COUNTER", "nft_counter", "kmod-nft-core"),
+    let feature = match error.step {
+        Step::Subsystem => needs::NFT,
+        Step::Table | Step::FilterChain if shape.ipv6 => needs::NFT_IPV6,
+        Step::Table | Step::FilterChain => needs::NFT_IPV4,
+        Step::NatChain => needs::NFT_NAT,
+        Step::Masquerade => needs::MASQUERADE,
+        Step::Flowtable => needs::FLOWTABLE,
+        Step::FlowOffload => needs::FLOW_OFFLOAD,
+        Step::Track => needs::TRACKING,
+        Step::Rule => needs::COUNTER,
     };
-    lacks(what, option).hint(module_hint(module, package))
+    feature.missing()
 }
 
-/// What the kernel must have, and where it comes from when it is a module: the kernel loads it by
-/// itself once it is installed.
-fn lacks(what: &str, option: &str) -> Error {
-    Error::not_supported("lab", format!("this kernel has no {what} ({option})"))
-}
-
-fn module_hint(module: &str, package: &str) -> String {
-    format!(
-        "try `modprobe {module}`; its package is {package} on OpenWrt, linux-modules-extra or the \
-         full kernel image elsewhere"
-    )
+/// A device that could not be made: its kind is unknown to the kernel (EOPNOTSUPP, rtnetlink.c), or
+/// something else.
+pub(super) fn made(what: &str, error: &io::Error, feature: &Feature) -> Error {
+    if is(error, Errno::OPNOTSUPP) { feature.missing() } else { system(what, error) }
 }
 
 /// A refusal of the kernel that nothing more can be said about, but what privilege would help.
@@ -242,7 +316,7 @@ pub(super) fn system(what: &str, error: &io::Error) -> Error {
     }
 }
 
-fn is(error: &io::Error, errno: Errno) -> bool {
+pub(super) fn is(error: &io::Error, errno: Errno) -> bool {
     Errno::from_io_error(error) == Some(errno)
 }
 
@@ -253,7 +327,7 @@ pub(super) fn run<T: Send + 'static>(
     netns.run(job).map_err(|gone| Error::not_supported("lab", gone))
 }
 
-fn in_netns<T: Send + 'static>(
+pub(super) fn in_netns<T: Send + 'static>(
     netns: &NetnsThread,
     what: &'static str,
     job: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -274,15 +348,18 @@ mod tests {
             (Step::Flowtable, Errno::NOENT, "CONFIG_NF_FLOW_TABLE_INET", "nf_flow_table_inet"),
             (Step::Masquerade, Errno::NOENT, "CONFIG_NFT_MASQ", "nft_masq"),
         ] {
-            let error = ruleset(&NftError { step, error: errno.into() });
+            let error = ruleset_error(&NftError { step, error: errno.into() }, &Shape::default());
             assert_eq!(error.code(), ExitCode::NotSupported);
             assert!(error.to_string().contains(option), "{error}");
             assert!(error.remedy().unwrap_or_default().contains(module), "{error:?}");
         }
         let denied = NftError { step: Step::Table, error: Errno::PERM.into() };
-        assert_eq!(ruleset(&denied).code(), ExitCode::NotPermitted);
+        assert_eq!(ruleset_error(&denied, &Shape::default()).code(), ExitCode::NotPermitted);
         let full = NftError { step: Step::Rule, error: Errno::NOMEM.into() };
-        assert!(!ruleset(&full).to_string().contains("CONFIG"), "not a missing feature");
+        assert!(
+            !ruleset_error(&full, &Shape::default()).to_string().contains("CONFIG"),
+            "not a missing feature"
+        );
     }
 
     #[test]

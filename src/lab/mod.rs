@@ -6,6 +6,13 @@
 //!                             198.18.2.1 wan0 ────── eth0 198.18.2.2/24
 //!   default via .1.1          ip_forward, masquerade         no route back to the LAN
 //!                             n rules that match nothing
+//!
+//!   bridge     br-lan on lan0                                                 [`Shape`] says which
+//!   vlan       wan0.35 on wan0 ──────────── eth0.35
+//!   pppoe      ppp0 on that ─────────────── ppp0 (pppoe-server)
+//!   wireguard  wg0 198.18.3.1 ════════════════ wg0 198.18.3.2
+//!   route      without masquerade: wan has a route to the LAN
+//!   ipv6       2001:db8:1::/64 and so on instead of 198.18.1.0/24
 //! ```
 //!
 //! The namespaces of [`Lab`] have no name: the threads of this process hold them, so whatever
@@ -14,11 +21,21 @@
 
 mod build;
 pub mod named;
+pub mod needs;
+pub mod pair;
+mod pppoe;
+mod prefill;
+mod shape;
+mod wan;
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
 use std::sync::Arc;
 
-use crate::host::Live;
+pub use pppoe::Programs;
+pub use shape::Shape;
+
+use crate::host::{HostRead, Live};
 use crate::sys::netns::NetnsThread;
 
 /// The router's device towards the LAN.
@@ -38,26 +55,52 @@ pub const WAN_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 2, 2);
 /// Length of the network part of all of them.
 pub const PREFIX: u8 = 24;
 
+/// The networks of a lab by number: 1 is the LAN, 2 what the router shares with the WAN, 3 a
+/// tunnel's inside. Host 1 is the router, host 2 the other side.
+fn address(ipv6: bool, network: u8, host: u8) -> IpAddr {
+    if ipv6 {
+        Ipv6Addr::new(0x2001, 0xdb8, network.into(), 0, 0, 0, 0, host.into()).into()
+    } else {
+        Ipv4Addr::new(198, 18, network, host).into()
+    }
+}
+
+/// Length of the network part.
+fn prefix(ipv6: bool) -> u8 {
+    if ipv6 { 64 } else { PREFIX }
+}
+
 /// What the router of a lab is like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LabSpec {
     /// Filter rules that every forwarded packet passes and none matches: what a real ruleset
     /// costs. At most [`LabSpec::MAX_RULES`].
     pub rules: u32,
-    /// Largest IP packet in bytes, on all devices.
+    /// Largest IP packet in bytes on the Ethernet links; a tunnel carries less.
     pub mtu: u32,
-    /// Whether a software flowtable carries established connections past the rules.
-    pub flowtable: bool,
+    /// Connections that the router tracks before the load begins. At most
+    /// [`LabSpec::MAX_FLOWS`].
+    pub flows: u32,
+    /// What packets meet on their way.
+    pub shape: Shape,
 }
 
 impl LabSpec {
     /// More rules than anyone's router has, and still under a second to load.
     pub const MAX_RULES: u32 = 20_000;
+    /// Some 300 MB of kernel memory.
+    pub const MAX_FLOWS: u32 = 1_000_000;
+
+    /// Masquerading and nothing else.
+    #[must_use]
+    pub fn nat(rules: u32, mtu: u32) -> Self {
+        Self { rules, mtu, ..Self::default() }
+    }
 }
 
 impl Default for LabSpec {
     fn default() -> Self {
-        Self { rules: 0, mtu: 1500, flowtable: false }
+        Self { rules: 0, mtu: 1500, flows: 0, shape: Shape::default() }
     }
 }
 
@@ -69,6 +112,36 @@ pub struct Lab {
     pub router: Arc<NetnsThread>,
     /// The server's side.
     pub wan: Arc<NetnsThread>,
+    /// What it was built as.
+    pub spec: LabSpec,
+    /// Where the load finds the server: inside the tunnel where there is one.
+    pub wan_address: IpAddr,
+    /// Largest IP packet that gets from end to end, bytes.
+    pub path_mtu: u32,
+    /// How the router's devices count what comes from the WAN.
+    pub counted: Counted,
+    /// Programs that the lab needs; they end with the last user.
+    pub programs: Arc<Programs>,
+}
+
+/// Where the packets that the WAN sends are counted, and what each of them has there beside its IP
+/// packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counted {
+    /// Device of the router.
+    pub device: &'static str,
+    /// Whether they are counted as they leave the router through it, and not as they come in:
+    /// behind a tunnel that pads, only the inner packets have a size that can be compared.
+    pub leaving: bool,
+    /// Bytes of link layer and encapsulation per packet in the device's count.
+    pub header: u32,
+}
+
+impl Counted {
+    /// The Ethernet header: what a veth counts beside the IP packet.
+    pub const ETHERNET: u32 = 14;
+    /// As they come in from the WAN's veth.
+    pub const PLAIN: Self = Self { device: ROUTER_WAN, leaving: false, header: Self::ETHERNET };
 }
 
 impl Lab {
@@ -77,4 +150,23 @@ impl Lab {
     pub fn router_host(&self) -> Live {
         Live::in_netns(Arc::clone(&self.router))
     }
+}
+
+/// Connections that a router tracks now; `None` where the kernel does not tell.
+#[must_use]
+pub fn tracked(router: &Live) -> Option<u64> {
+    router.text(Path::new("/proc/sys/net/netfilter/nf_conntrack_count")).ok()?.parse().ok()
+}
+
+/// Connections of a protocol (`tcp`, `udp`) that a flowtable carries now; `None` where the kernel does not list connections
+/// (CONFIG_NF_CONNTRACK_PROCFS).
+#[must_use]
+pub fn offloaded(router: &Live, protocol: &str) -> Option<u64> {
+    let list = router.read(Path::new("/proc/thread-self/net/nf_conntrack")).ok()?;
+    let text = String::from_utf8_lossy(&list);
+    // `ipv4 2 tcp 6 src=198.18.1.2 ... [OFFLOAD] ...` (nf_conntrack_standalone.c, ct_seq_show)
+    let carried = |line: &&str| {
+        line.split_whitespace().nth(2) == Some(protocol) && line.contains("[OFFLOAD]")
+    };
+    u64::try_from(text.lines().filter(carried).count()).ok()
 }

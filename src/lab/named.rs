@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::{Lab, LabSpec, build};
+use super::{Lab, LabSpec, Shape, build};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::clock;
@@ -105,8 +105,14 @@ pub struct Removed {
 /// Builds a lab that stays.
 ///
 /// # Errors
-/// As [`Lab::build`]; exit 5 when the names can't be kept. Nothing stays then.
+/// As [`Lab::build`]; exit 5 when the names can't be kept. Nothing stays then. Exit 2 for a shape
+/// that the record can't hold: what needs programs ends with this process.
 pub fn up(spec: &LabSpec) -> Result<NamedLab> {
+    let plain = Shape { flowtable: spec.shape.flowtable, ..Shape::default() };
+    if spec.shape != plain || spec.flows > 0 {
+        let why = format!("{} can't be kept; nat and nat+flowtable can", spec.shape);
+        return Err(Error::usage("lab up", why));
+    }
     let records = records();
     let lab = Lab::build(spec)?;
     let id = unused_id(&records)?;
@@ -117,7 +123,7 @@ pub fn up(spec: &LabSpec) -> Result<NamedLab> {
         created: created.clone(),
         rules: spec.rules,
         mtu: spec.mtu,
-        flowtable: spec.flowtable,
+        flowtable: spec.shape.flowtable,
     };
     records.save(&record)?;
     let kept = pin(&lab, &id);
@@ -153,8 +159,10 @@ pub fn list() -> Result<Vec<NamedLab>> {
         let here = |role: &Role| names.contains(&role.namespace(&id));
         let namespaces =
             Role::ALL.into_iter().filter(here).map(|role| (role, path(role, &id))).collect();
-        let spec =
-            record.as_ref().map(|r| LabSpec { rules: r.rules, mtu: r.mtu, flowtable: r.flowtable });
+        let spec = record.as_ref().map(|r| LabSpec {
+            shape: Shape { flowtable: r.flowtable, ..Shape::default() },
+            ..LabSpec::nat(r.rules, r.mtu)
+        });
         NamedLab { created: record.map(|r| r.created), spec, namespaces, id }
     });
     Ok(found.collect())

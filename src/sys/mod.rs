@@ -6,6 +6,7 @@
 pub mod affinity;
 pub mod conntrack;
 mod decode;
+pub mod device;
 pub mod ethtool;
 pub mod ethtool_ioctl;
 pub mod fd;
@@ -24,9 +25,11 @@ pub mod pinned;
 pub mod process;
 pub mod qdisc;
 pub mod rtnl;
+pub mod sandbox;
 pub mod sched;
 pub mod socket;
 pub mod spawn;
+pub mod wireguard;
 pub mod xtables;
 
 #[doc(hidden)]

@@ -34,7 +34,20 @@ impl NetnsThread {
     /// # Errors
     /// EPERM without CAP_SYS_ADMIN; ENOSPC or EINVAL where namespaces are limited or missing.
     pub fn create() -> io::Result<Self> {
-        Self::start(None)
+        Self::start(None, || Ok(()))
+    }
+
+    /// A second thread in the same network namespace, with mounts of its own. `prepare` runs on it
+    /// before anything else: what it mounts or unshares holds for this thread and the programs
+    /// started on it.
+    ///
+    /// # Errors
+    /// EPERM without CAP_SYS_ADMIN; what `prepare` answered.
+    pub fn beside(
+        &self,
+        prepare: impl FnOnce() -> io::Result<()> + Send + 'static,
+    ) -> io::Result<Self> {
+        Self::start(Some(self.netns.try_clone()?), prepare)
     }
 
     /// An existing network namespace, by its file (e.g. `/run/netns/NAME`).
@@ -43,14 +56,17 @@ impl NetnsThread {
     /// ENOENT when there is none; EPERM without CAP_SYS_ADMIN; EINVAL for another kind of file.
     #[expect(clippy::disallowed_methods, reason = "a namespace handle, not a setting")]
     pub fn enter(file: &Path) -> io::Result<Self> {
-        Self::start(Some(File::open(file)?.into()))
+        Self::start(Some(File::open(file)?.into()), || Ok(()))
     }
 
-    fn start(existing: Option<OwnedFd>) -> io::Result<Self> {
+    fn start(
+        existing: Option<OwnedFd>,
+        prepare: impl FnOnce() -> io::Result<()> + Send + 'static,
+    ) -> io::Result<Self> {
         let (jobs, todo) = channel::<Job>();
         let (ready, started) = channel::<io::Result<OwnedFd>>();
         let thread = std::thread::Builder::new().name("netns".into()).spawn(move || {
-            let here = move_in(existing);
+            let here = move_in(existing).and_then(|netns| prepare().map(|()| netns));
             let go = here.is_ok();
             if ready.send(here).is_ok() && go {
                 todo.iter().for_each(|job| job());

@@ -11,7 +11,9 @@
 //! }
 //! ```
 //!
-//! where the flowtable is there only when asked for.
+//! where masquerading and the flowtable are there only when asked for, and the table is `ip6` for
+//! IPv6. Where neither makes the kernel track connections but tracking is asked for, the first rule
+//! is `ct state 0x0 counter drop`, which never matches either.
 //!
 //! A batch is one transaction of the kernel: all of it or nothing (nfnetlink.c,
 //! nfnetlink_rcv_batch).
@@ -74,6 +76,10 @@ const NF_INET_FORWARD: u32 = 2;
 const NF_INET_POST_ROUTING: u32 = 4;
 const NFPROTO_UNSPEC: u8 = 0;
 const NFPROTO_IPV4: u8 = 2;
+const NFPROTO_IPV6: u8 = 10;
+const NFTA_CT_DREG: u16 = 1;
+const NFTA_CT_KEY: u16 = 2;
+const NFT_CT_STATE: u32 = 0;
 const PRIORITY_FILTER: u32 = 0;
 const PRIORITY_SRCNAT: u32 = 100;
 /// Longest device name with its NUL; a device name is compared over all of it.
@@ -92,7 +98,7 @@ const RULES_PER_BATCH: usize = 500;
 pub enum Step {
     /// Talking to nf_tables at all.
     Subsystem,
-    /// An IPv4 table.
+    /// A table of the family.
     Table,
     /// A chain for address translation.
     NatChain,
@@ -104,6 +110,8 @@ pub enum Step {
     Flowtable,
     /// The rule that puts connections into it.
     FlowOffload,
+    /// The rule that makes the kernel track connections.
+    Track,
     /// A rule that compares the mark, counts and drops.
     Rule,
 }
@@ -118,17 +126,30 @@ pub struct NftError {
     pub error: io::Error,
 }
 
+/// Which packets a ruleset sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// `table ip`
+    Ipv4,
+    /// `table ip6`
+    Ipv6,
+}
+
 /// What [`load`] puts in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ruleset<'a> {
+    /// Which packets it sees.
+    pub family: Family,
     /// Everything that leaves through this device is masqueraded.
-    pub wan: &'a str,
+    pub masquerade: Option<&'a str>,
     /// Rules that every forwarded packet passes and none matches: they ask for the marks from 1
     /// to this, and nothing sets a mark.
     pub rules: u32,
     /// Devices between which a flowtable carries TCP and UDP connections past the rules, once
     /// both directions have been seen; `None` for no flowtable.
     pub flowtable: Option<[&'a str; 2]>,
+    /// Whether connections are tracked in any case.
+    pub track: bool,
 }
 
 /// Loads a ruleset in the calling thread's network namespace, which has none of ours yet.
@@ -136,20 +157,24 @@ pub struct Ruleset<'a> {
 /// # Errors
 /// What the kernel refused; ENOENT for a chain type, flowtable or expression that it lacks.
 pub fn load(ruleset: &Ruleset<'_>) -> Result<(), NftError> {
-    let mut socket = Socket::open(NlFamily::Netfilter)
+    let socket = Socket::open(NlFamily::Netfilter)
         .map_err(|error| NftError { step: Step::Subsystem, error })?;
-    commit(&mut socket, base(ruleset.wan))?;
+    let mut table = Table { socket, family: ruleset.family };
+    table.commit(base(ruleset.masquerade))?;
     if let Some(devices) = ruleset.flowtable {
-        commit(&mut socket, flowtable(devices))?;
+        table.commit(flowtable(devices))?;
+    } else if ruleset.track && ruleset.masquerade.is_none() {
+        table.commit(vec![(Step::Track, track())])?;
     }
     let marks: Vec<u32> = (1..=ruleset.rules).collect();
     for part in marks.chunks(RULES_PER_BATCH) {
-        commit(&mut socket, part.iter().map(|mark| (Step::Rule, never(*mark))).collect())?;
+        table.commit(part.iter().map(|mark| (Step::Rule, never(*mark))).collect())?;
     }
     Ok(())
 }
 
-/// How many rules stand in the filter chain (that of a flowtable included) of the calling thread's network namespace.
+/// How many rules stand in the filter chain (those of a flowtable or of tracking included) of the
+/// calling thread's network namespace, in the IPv4 table.
 ///
 /// # Errors
 /// What the kernel answered.
@@ -157,6 +182,24 @@ pub fn count_rules() -> io::Result<usize> {
     let attrs = Attrs::new().text(NFTA_RULE_TABLE, TABLE).text(NFTA_RULE_CHAIN, CHAIN_FILTER);
     let ask = message(NFT_MSG_GETRULE, NlmF::empty(), &attrs);
     Ok(Socket::open(NlFamily::Netfilter)?.dump(ask)?.len())
+}
+
+/// The way to the kernel for one table.
+struct Table {
+    socket: Socket,
+    family: Family,
+}
+
+impl Table {
+    fn commit(&mut self, mut changes: Vec<(Step, Message)>) -> Result<(), NftError> {
+        if self.family == Family::Ipv6 {
+            for (_, message) in &mut changes {
+                // The family is the first byte of nfgenmsg.
+                message.body.iter_mut().take(1).for_each(|family| *family = NFPROTO_IPV6);
+            }
+        }
+        commit(&mut self.socket, changes)
+    }
 }
 
 fn commit(socket: &mut Socket, changes: Vec<(Step, Message)>) -> Result<(), NftError> {
@@ -173,22 +216,32 @@ fn commit(socket: &mut Socket, changes: Vec<(Step, Message)>) -> Result<(), NftE
     })
 }
 
-fn base(wan: &str) -> Vec<(Step, Message)> {
+fn base(masquerade: Option<&str>) -> Vec<(Step, Message)> {
     let table = Attrs::new().text(NFTA_TABLE_NAME, TABLE).be32(NFTA_TABLE_FLAGS, 0);
-    let nat = chain(CHAIN_NAT, "nat", NF_INET_POST_ROUTING, PRIORITY_SRCNAT);
+    let mut changes = vec![(Step::Table, message(NFT_MSG_NEWTABLE, NlmF::CREATE, &table))];
+    if masquerade.is_some() {
+        let nat = chain(CHAIN_NAT, "nat", NF_INET_POST_ROUTING, PRIORITY_SRCNAT);
+        changes.push((Step::NatChain, nat));
+    }
     let filter = chain(CHAIN_FILTER, "filter", NF_INET_FORWARD, PRIORITY_FILTER);
-    let mut name = wan.as_bytes().to_vec();
-    name.resize(IFNAMSIZ, 0);
-    let masquerade = rule(
-        CHAIN_NAT,
-        &[meta(NFT_META_OIFNAME), equals(&name), expression("masq", &Attrs::new())],
-    );
-    vec![
-        (Step::Table, message(NFT_MSG_NEWTABLE, NlmF::CREATE, &table)),
-        (Step::NatChain, nat),
-        (Step::FilterChain, filter),
-        (Step::Masquerade, masquerade),
-    ]
+    changes.push((Step::FilterChain, filter));
+    if let Some(wan) = masquerade {
+        let mut name = wan.as_bytes().to_vec();
+        name.resize(IFNAMSIZ, 0);
+        let masquerade = rule(
+            CHAIN_NAT,
+            &[meta(NFT_META_OIFNAME), equals(&name), expression("masq", &Attrs::new())],
+        );
+        changes.push((Step::Masquerade, masquerade));
+    }
+    changes
+}
+
+/// Asking for the state makes the kernel track (nft_ct.c, nft_ct_get_init); no packet has none.
+fn track() -> Message {
+    let state = Attrs::new().be32(NFTA_CT_KEY, NFT_CT_STATE).be32(NFTA_CT_DREG, NFT_REG_1);
+    let state = expression("ct", &state);
+    rule(CHAIN_FILTER, &[state, equals(&0_u32.to_ne_bytes()), counter(), drop_packet()])
 }
 
 /// Before all rules, so that a connection's first packets pass them and its others do not.
@@ -211,19 +264,22 @@ fn flowtable(devices: [&str; 2]) -> Vec<(Step, Message)> {
 }
 
 fn never(mark: u32) -> Message {
+    rule(
+        CHAIN_FILTER,
+        &[meta(NFT_META_MARK), equals(&mark.to_ne_bytes()), counter(), drop_packet()],
+    )
+}
+
+fn counter() -> Attrs {
+    expression("counter", &Attrs::new())
+}
+
+fn drop_packet() -> Attrs {
     let verdict = Attrs::new().be32(NFTA_VERDICT_CODE, NF_DROP);
     let drop = Attrs::new()
         .be32(NFTA_IMMEDIATE_DREG, NFT_REG_VERDICT)
         .nest(NFTA_IMMEDIATE_DATA, &Attrs::new().nest(NFTA_DATA_VERDICT, &verdict));
-    rule(
-        CHAIN_FILTER,
-        &[
-            meta(NFT_META_MARK),
-            equals(&mark.to_ne_bytes()),
-            expression("counter", &Attrs::new()),
-            expression("immediate", &drop),
-        ],
-    )
+    expression("immediate", &drop)
 }
 
 fn chain(name: &str, kind: &str, hook: u32, priority: u32) -> Message {
@@ -305,7 +361,7 @@ mod tests {
     #[test]
     #[cfg(target_endian = "little")]
     fn the_messages_are_those_that_nft_sends() {
-        let mut ours: Vec<Message> = base("wan0").into_iter().map(|(_, m)| m).collect();
+        let mut ours: Vec<Message> = base(Some("wan0")).into_iter().map(|(_, m)| m).collect();
         ours.push(never(1));
         ours.extend(flowtable(["wan0", "lan0"]).into_iter().map(|(_, m)| m));
         assert_eq!(ours.len(), NFT.len());

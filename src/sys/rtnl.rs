@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::io::Errno;
@@ -11,29 +11,34 @@ use super::netlink::{Attrs, Message, NlFamily, NlmF, Socket, attribute, text, u3
 use crate::model::feature::Qdisc;
 
 // linux/rtnetlink.h, linux/if_link.h, linux/if_addr.h, linux/veth.h, linux/pkt_sched.h
-const RTM_NEWLINK: u16 = 16;
+pub(super) const RTM_NEWLINK: u16 = 16;
 const RTM_DELLINK: u16 = 17;
 const RTM_GETLINK: u16 = 18;
 const RTM_NEWADDR: u16 = 20;
 const RTM_NEWROUTE: u16 = 24;
 const RTM_GETQDISC: u16 = 38;
-const IFLA_IFNAME: u16 = 3;
+pub(super) const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
-const IFLA_LINKINFO: u16 = 18;
+pub(super) const IFLA_LINKINFO: u16 = 18;
 const IFLA_NET_NS_FD: u16 = 28;
 const IFLA_NUM_TX_QUEUES: u16 = 31;
 const IFLA_NUM_RX_QUEUES: u16 = 32;
-const IFLA_INFO_KIND: u16 = 1;
-const IFLA_INFO_DATA: u16 = 2;
+pub(super) const IFLA_INFO_KIND: u16 = 1;
+pub(super) const IFLA_INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
+const IFA_FLAGS: u16 = 8;
+const RTA_DST: u16 = 1;
 const RTA_GATEWAY: u16 = 5;
 pub(super) const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
 pub(super) const TC_H_ROOT: u32 = 0xffff_ffff;
 const IFF_UP: u32 = 1;
 const AF_INET: u8 = 2;
+const AF_INET6: u8 = 10;
+/// No duplicate address detection: nobody else is on these links, and it takes two seconds.
+const IFA_F_NODAD: u32 = 2;
 const RT_TABLE_MAIN: u8 = 254;
 const RTPROT_STATIC: u8 = 4;
 const RT_SCOPE_UNIVERSE: u8 = 0;
@@ -103,31 +108,53 @@ pub fn delete(device: &str) -> io::Result<()> {
     Socket::open(NlFamily::Route)?.ask(message).map(drop)
 }
 
-/// Gives a device an IPv4 address.
+/// Gives a device an address.
 ///
 /// # Errors
 /// ENODEV for an unknown device; EEXIST when it has it already; EPERM.
-pub fn add_address(device: &str, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
+pub fn add_address(device: &str, address: impl Into<IpAddr>, prefix: u8) -> io::Result<()> {
+    let (family, bytes) = octets(address.into());
     let index = index_of(device)?.to_ne_bytes();
-    let header: Vec<u8> =
-        [AF_INET, prefix, 0, RT_SCOPE_UNIVERSE].into_iter().chain(index).collect();
-    let attrs =
-        Attrs::new().bytes(IFA_LOCAL, &address.octets()).bytes(IFA_ADDRESS, &address.octets());
+    let header: Vec<u8> = [family, prefix, 0, RT_SCOPE_UNIVERSE].into_iter().chain(index).collect();
+    let mut attrs = Attrs::new().bytes(IFA_LOCAL, &bytes).bytes(IFA_ADDRESS, &bytes);
+    if family == AF_INET6 {
+        attrs = attrs.u32(IFA_FLAGS, IFA_F_NODAD);
+    }
     let message = Message::new(RTM_NEWADDR, NlmF::CREATE | NlmF::EXCL, &header, &attrs);
     Socket::open(NlFamily::Route)?.ask(message).map(drop)
 }
 
-/// Sends IPv4 packets to everywhere through `gateway`.
+/// Sends packets to everywhere, of the gateway's family, through `gateway`.
 ///
 /// # Errors
 /// ENETUNREACH when the gateway is on no network of ours; EEXIST; EPERM.
-pub fn add_default_route(gateway: Ipv4Addr) -> io::Result<()> {
+pub fn add_default_route(gateway: impl Into<IpAddr>) -> io::Result<()> {
+    add_route(None, gateway.into())
+}
+
+/// Sends packets for a network (`None`: for everywhere) through `gateway`.
+///
+/// # Errors
+/// As [`add_default_route`].
+pub fn add_route(to: Option<(IpAddr, u8)>, gateway: IpAddr) -> io::Result<()> {
+    let (family, bytes) = octets(gateway);
     #[rustfmt::skip]
-    let header = [AF_INET, 0, 0, 0, RT_TABLE_MAIN, RTPROT_STATIC, RT_SCOPE_UNIVERSE, RTN_UNICAST,
-                  0, 0, 0, 0];
-    let attrs = Attrs::new().bytes(RTA_GATEWAY, &gateway.octets());
+    let header = [family, to.map_or(0, |(_, prefix)| prefix), 0, 0, RT_TABLE_MAIN, RTPROT_STATIC,
+                  RT_SCOPE_UNIVERSE, RTN_UNICAST, 0, 0, 0, 0];
+    let mut attrs = Attrs::new();
+    if let Some((network, _)) = to {
+        attrs = attrs.bytes(RTA_DST, &octets(network).1);
+    }
+    let attrs = attrs.bytes(RTA_GATEWAY, &bytes);
     let message = Message::new(RTM_NEWROUTE, NlmF::CREATE | NlmF::EXCL, &header, &attrs);
     Socket::open(NlFamily::Route)?.ask(message).map(drop)
+}
+
+fn octets(address: IpAddr) -> (u8, Vec<u8>) {
+    match address {
+        IpAddr::V4(v4) => (AF_INET, v4.octets().to_vec()),
+        IpAddr::V6(v6) => (AF_INET6, v6.octets().to_vec()),
+    }
 }
 
 /// Names of all devices by index, in the calling thread's network namespace.
@@ -237,7 +264,7 @@ pub(super) fn index_of(device: &str) -> io::Result<u32> {
 }
 
 /// `struct ifinfomsg`; index 0 leaves the device to IFLA_IFNAME.
-fn ifinfomsg(index: u32, flags: u32, change: u32) -> [u8; IFINFOMSG] {
+pub(super) fn ifinfomsg(index: u32, flags: u32, change: u32) -> [u8; IFINFOMSG] {
     let mut header = [0; IFINFOMSG];
     for (at, value) in header.chunks_exact_mut(4).skip(1).zip([index, flags, change]) {
         at.copy_from_slice(&value.to_ne_bytes());

@@ -54,7 +54,7 @@ impl Workbench {
                 cpu.isolated = true;
             }
         }
-        let bench = bench::Context::of_lab(&lab, spec.mtu, generator);
+        let bench = bench::Context::of_lab(&lab, lab.path_mtu, generator);
         Ok(Self { host, lock, snapshot, bench, notes })
     }
 
