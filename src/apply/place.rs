@@ -21,8 +21,14 @@ pub enum Place {
 /// Where settings made on `there` are, seen from `host`.
 pub(super) fn place(host: &dyn HostRead, there: &HostIdentity) -> Place {
     let here = host.identity();
+    let told = here.netns_cookie.zip(there.netns_cookie);
     if here.boot_id != there.boot_id {
         Place::EarlierBoot
+    } else if told.is_some_and(|(here, there)| here == there) {
+        Place::Here
+    } else if told.is_some() && here.netns == there.netns {
+        // Another namespace that was given the inode number of the one that is gone.
+        Place::GoneNamespace
     } else if here.netns == there.netns || here.netns == 0 || there.netns == 0 {
         Place::Here
     } else if namespace_lives(host, there.netns) {

@@ -166,7 +166,7 @@ mod tests {
             after: after.iter().map(|a| (*a).to_owned()).collect(),
             witness: None,
         };
-        let host = HostIdentity { boot_id: "b".into(), netns: 1 };
+        let host = HostIdentity { boot_id: "b".into(), netns: 1, netns_cookie: None };
         let header = Header::new(host, 0, "test".into(), vec![entry]);
         Journal { number, header, progress: vec![progress], phase: Phase::Applied }
     }

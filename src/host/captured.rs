@@ -232,9 +232,11 @@ impl HostRead for Captured {
 
     fn identity(&self) -> HostIdentity {
         let known = self.own(IDENTITY).ok();
-        known
-            .and_then(|json| serde_json::from_slice(&json).ok())
-            .unwrap_or_else(|| HostIdentity { boot_id: String::new(), netns: 0 })
+        known.and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_else(|| HostIdentity {
+            boot_id: String::new(),
+            netns: 0,
+            netns_cookie: None,
+        })
     }
 }
 

@@ -77,7 +77,11 @@ impl FakeHost {
         let host = Self {
             cpus,
             devices: devices.iter().map(|(name, _)| (*name).to_owned()).collect(),
-            identity: Mutex::new(HostIdentity { boot_id: "boot-1".into(), netns: 4_026_531_840 }),
+            identity: Mutex::new(HostIdentity {
+                boot_id: "boot-1".into(),
+                netns: 4_026_531_840,
+                netns_cookie: Some(1),
+            }),
             memory: Mutex::new(Memory::default()),
         };
         let all: CpuSet = (0..cpus).map(CpuId).collect();

@@ -13,6 +13,7 @@ use super::{HostError, HostRead, HostResult, HostWrite, Query, Setting, bounded,
 use crate::model::identity::HostIdentity;
 use crate::sys::fd;
 use crate::sys::netns::NetnsThread;
+use crate::sys::socket;
 
 /// The running system. In a network namespace every operation runs on that namespace's thread,
 /// which has its own /sys: the same code serves a lab's router and a real one.
@@ -94,7 +95,10 @@ impl HostRead for Live {
     fn identity(&self) -> HostIdentity {
         let boot_id = self.text(Path::new("/proc/sys/kernel/random/boot_id")).unwrap_or_default();
         let netns = self.inode(Path::new("/proc/thread-self/ns/net")).unwrap_or(0);
-        HostIdentity { boot_id, netns }
+        let cookie = self.run("query", Path::new("SO_NETNS_COOKIE"), |path| {
+            socket::netns_cookie().map_err(|e| HostError::from_io("query", path, &e))
+        });
+        HostIdentity { boot_id, netns, netns_cookie: cookie.ok().filter(|n| *n != 0) }
     }
 
     fn inode(&self, path: &Path) -> HostResult<u64> {

@@ -10,4 +10,8 @@ pub struct HostIdentity {
     pub boot_id: String,
     /// Inode of the network namespace (`/proc/self/ns/net`), 0 where it can't be read.
     pub netns: u64,
+    /// The kernel's own number of the network namespace (SO_NETNS_COOKIE, Linux 5.14), which it
+    /// never gives twice in a boot as it does inodes. `None` where the kernel does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub netns_cookie: Option<u64>,
 }

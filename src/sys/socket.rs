@@ -1,4 +1,5 @@
-//! Socket options that rustix does not have: what TCP itself has counted, and its segment size.
+//! Socket options that rustix does not have: what TCP itself has counted, its segment size, and
+//! which network namespace it is.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -59,6 +60,37 @@ pub(super) fn ask_for_extended_acks(socket: impl AsFd) -> io::Result<()> {
         setsockopt(socket.as_fd().as_raw_fd(), SOL_NETLINK, NETLINK_EXT_ACK, on.as_ptr(), 4)
     };
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// `SOL_SOCKET`: 1 (include/uapi/asm-generic/socket.h), but for the ports that took over the
+/// numbers of another Unix, of which MIPS is the one that routers have.
+const SOL_SOCKET: i32 =
+    if cfg!(any(target_arch = "mips", target_arch = "mips64")) { 0xffff } else { 1 };
+/// `SO_NETNS_COOKIE` (the same file, and arch/mips/include/uapi/asm/socket.h).
+const SO_NETNS_COOKIE: i32 = 71;
+
+/// The number of the calling thread's network namespace: never given again in this boot
+/// (net/core/net_namespace.c `net_gen_cookie`).
+///
+/// # Errors
+/// ENOPROTOOPT before kernel 5.14.
+pub fn netns_cookie() -> io::Result<u64> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+    let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    let (mut value, mut length) = ([0; 8], 8);
+    #[expect(unsafe_code, reason = "getsockopt(2)")]
+    // SAFETY: the descriptor is open while it is borrowed; the kernel writes no more than `length`
+    // bytes.
+    let answer = unsafe {
+        getsockopt(
+            socket.as_raw_fd(),
+            SOL_SOCKET,
+            SO_NETNS_COOKIE,
+            value.as_mut_ptr(),
+            &raw mut length,
+        )
+    };
+    if answer == 0 { Ok(u64::from_ne_bytes(value)) } else { Err(io::Error::last_os_error()) }
 }
 
 /// What the connection has counted so far.
@@ -130,6 +162,21 @@ mod tests {
         assert_eq!((info.segments, info.retransmitted_bytes), (None, None));
         assert_eq!(info.retransmits, 0x0101_0101);
         assert_eq!(parse(&[]), TcpInfo::default());
+    }
+
+    #[test]
+    fn each_namespace_has_a_number_of_its_own_that_is_never_given_again() {
+        let Ok(here) = netns_cookie() else { crate::skip!("SO_NETNS_COOKIE came with Linux 5.14") };
+        assert_eq!(netns_cookie().unwrap(), here);
+        let mut seen = vec![here];
+        for _ in 0..3 {
+            let Ok(netns) = crate::sys::netns::NetnsThread::create() else {
+                crate::skip!("network namespaces need root");
+            };
+            let cookie = netns.run(netns_cookie).unwrap().unwrap();
+            assert!(!seen.contains(&cookie), "{cookie} again: {seen:?}");
+            seen.push(cookie);
+        }
     }
 
     #[test]

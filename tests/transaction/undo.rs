@@ -76,7 +76,7 @@ fn a_device_that_went_and_a_line_that_is_anothers_now_are_left_alone() {
 #[test]
 fn a_reboot_or_a_vanished_namespace_voids_the_journal_and_a_living_one_keeps_it() {
     let here = router().identity();
-    let elsewhere = HostIdentity { netns: 4_026_532_999, ..here.clone() };
+    let elsewhere = HostIdentity { netns: 4_026_532_999, netns_cookie: Some(9), ..here.clone() };
     // Made in a namespace, and looked at from outside.
     let made_inside = || {
         let (fake, scratch) = (router(), Scratch::new());
@@ -123,7 +123,7 @@ fn a_reboot_or_a_vanished_namespace_voids_the_journal_and_a_living_one_keeps_it(
 fn interrupts_moved_from_inside_a_namespace_are_restored_after_it_is_gone() {
     let (fake, scratch) = (router(), Scratch::new());
     let (old, here) = (fake.content(), fake.identity());
-    fake.become_host(HostIdentity { netns: 4_026_532_999, ..here.clone() });
+    fake.become_host(HostIdentity { netns: 4_026_532_999, netns_cookie: Some(9), ..here.clone() });
     do_apply(&fake, &fake, &candidate("lab", vec![(irq("eth0", 0), cpus("3"))]), &scratch).unwrap();
     fake.become_host(here);
     assert_eq!(do_rollback(&fake, &scratch).unwrap().restored.len(), 1);
@@ -167,4 +167,29 @@ fn sixty_four_masks_take_less_than_50_ms() {
     });
     let best = best.min().unwrap();
     assert!(best.as_millis() < 50, "{best:?}");
+}
+
+#[test]
+fn a_namespace_that_got_the_inode_of_one_that_is_gone_is_not_taken_for_it() {
+    let here = router().identity();
+    let of = |netns_cookie| HostIdentity { netns: 4_026_532_999, netns_cookie, ..here.clone() };
+    let only = candidate("lab", vec![(rps("eth0", 0), cpus("1"))]);
+    // Made in one namespace, undone in another; without cookies nobody can tell them apart.
+    for (made, undone, is_same) in [
+        (Some(7), Some(7), true),
+        (Some(7), Some(8), false),
+        (None, Some(8), true),
+        (Some(7), None, true),
+    ] {
+        let (fake, scratch) = (router(), Scratch::new());
+        fake.become_host(of(made));
+        do_apply(&fake, &fake, &only, &scratch).unwrap();
+        let applied = fake.content();
+        fake.become_host(of(undone));
+        let done = do_rollback(&fake, &scratch).unwrap();
+        assert_eq!(done.restored.len(), usize::from(is_same), "{made:?} {undone:?}");
+        assert_eq!(fake.content() == applied, !is_same);
+        assert!(is_same || done.notes[0].contains("namespace is gone"), "{:?}", done.notes);
+        assert!(scratch.is_clean());
+    }
 }
