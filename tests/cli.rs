@@ -4,79 +4,13 @@
 #![allow(clippy::disallowed_methods, clippy::print_stderr, reason = "tests set their own scene")]
 
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-struct Place {
-    dir: PathBuf,
-}
+#[path = "common/router.rs"]
+mod router;
 
-impl Place {
-    fn new(name: &str) -> Self {
-        let dir = std::env::temp_dir().join(format!("linerate-cli-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        Self { dir }
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
-        command
-            .args(args)
-            .current_dir(&self.dir)
-            .env("LINERATE_STATE_DIR", self.dir.join("state"))
-            .env_remove("RUST_BACKTRACE");
-        command
-    }
-
-    fn run(&self, args: &[&str]) -> Output {
-        self.command(args).output().unwrap()
-    }
-
-    fn file(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
-        let path = self.dir.join(name);
-        std::fs::write(&path, text).unwrap();
-        path
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.dir).unwrap();
-    }
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// One line that says what failed, perhaps a hint, and the exit code.
-#[track_caller]
-fn refused(output: &Output, code: i32, words: &[&str]) {
-    let text = stderr(output);
-    assert_eq!(output.status.code(), Some(code), "{text}");
-    assert!(!text.contains("panicked"), "{text}");
-    for word in words {
-        assert!(text.contains(word), "{word:?} is not in: {text}");
-    }
-    let errors = text.lines().filter(|l| l.starts_with("linerate: ")).count();
-    assert_eq!(errors, 1, "one line of error: {text}");
-}
-
-fn root() -> bool {
-    rustix::process::geteuid().is_root()
-}
-
-macro_rules! need_root {
-    () => {
-        if !root() {
-            eprintln!(
-                "SKIPPED {}: needs root",
-                std::thread::current().name().unwrap_or("a test of the command line")
-            );
-            return;
-        }
-    };
-}
+use router::{Place, Router, need_root, refused, stderr};
 
 #[test]
 fn unknown_flags_and_values_are_usage_errors() {
@@ -231,40 +165,6 @@ fn a_captured_machine_is_never_changed() {
     }
 }
 
-/// A lab's router on which the program runs as on any machine.
-struct Router {
-    place: Place,
-    lab: linerate::lab::Lab,
-}
-
-impl Router {
-    fn new(name: &str) -> Self {
-        let lab = linerate::lab::Lab::build(&linerate::lab::LabSpec::default()).unwrap();
-        Self { place: Place::new(name), lab }
-    }
-
-    /// Runs a command inside the router's namespace, with its /sys.
-    fn inside(&self, mut command: Command) -> Output {
-        self.lab.router.run(move || command.output().unwrap()).unwrap()
-    }
-
-    fn run(&self, args: &[&str]) -> Output {
-        self.inside(self.place.command(args))
-    }
-
-    fn mask(&self, device: &str) -> String {
-        use linerate::host::HostRead;
-        let path = format!("/sys/class/net/{device}/queues/rx-0/rps_cpus");
-        self.lab.router_host().text(Path::new(&path)).unwrap()
-    }
-
-    fn set(&self, device: &str, mask: &str) {
-        use linerate::host::HostWrite;
-        let path = format!("/sys/class/net/{device}/queues/rx-0/rps_cpus");
-        self.lab.router_host().write(Path::new(&path), mask.as_bytes()).unwrap();
-    }
-}
-
 #[test]
 fn a_plan_is_applied_verified_and_undone_on_a_real_kernel() {
     need_root!();
@@ -368,92 +268,4 @@ fn tune_of_the_same_settings_finds_no_difference() {
     let verdict = again["verdict"].to_string();
     assert!(!verdict.contains("etter") && !verdict.contains("orse"), "{verdict}");
     assert!(place.dir.join("linerate-result.json").exists());
-}
-
-/// Waits until `done`, at most five seconds.
-#[track_caller]
-fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
-    while !done() {
-        assert!(std::time::Instant::now() < deadline, "waited in vain: {what}");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-}
-
-#[test]
-fn what_nobody_confirms_is_undone_at_its_deadline() {
-    need_root!();
-    let router = Router::new("deadman");
-    assert!(router.run(&["plan", "--candidate", "one-cpu"]).status.success());
-    let begun = std::time::Instant::now();
-    let applied = router.run(&["apply", "--confirm", "1.5"]);
-    assert!(applied.status.success(), "{}", stderr(&applied));
-    assert!(stderr(&applied).contains("linerate confirm"), "{}", stderr(&applied));
-    assert_eq!(u32::from_str_radix(&router.mask("lan0"), 16).unwrap(), 1);
-    wait_for("undone", || router.mask("lan0").trim_matches('0').is_empty());
-    let took = begun.elapsed().as_secs_f64();
-    assert!((1.4..2.6).contains(&took), "at its deadline and at most a second late: {took}");
-    wait_for("nothing left", || !router.place.dir.join("state").exists());
-    refused(&router.run(&["confirm"]), 2, &["nothing waits", "hint"]);
-}
-
-#[test]
-fn what_is_confirmed_stays_and_an_earlier_change_is_not_undone_with_a_later_one() {
-    need_root!();
-    let router = Router::new("confirmed");
-    let mask = |device: &str| u32::from_str_radix(&router.mask(device), 16).unwrap();
-    assert!(router.run(&["plan", "--candidate", "one-cpu"]).status.success());
-    assert!(router.run(&["apply", "--confirm", "1"]).status.success());
-    let kept = router.run(&["confirm"]);
-    assert!(kept.status.success(), "{}", stderr(&kept));
-    std::thread::sleep(std::time::Duration::from_millis(1500));
-    assert_eq!(mask("lan0"), 1, "kept");
-    // On top of it, another one that nobody confirms; its guard is killed.
-    assert!(router.run(&["plan", "--candidate", "rps-all", "-o", "all.toml"]).status.success());
-    assert!(router.run(&["apply", "all.toml", "--confirm", "0.5"]).status.success());
-    assert_ne!(mask("lan0"), 1);
-    let guard = guard_of(&router.place.dir);
-    // SIGHUP is what it is there to survive.
-    rustix::process::kill_process(guard, rustix::process::Signal::HUP).unwrap();
-    wait_for("the later one undone", || mask("lan0") == 1);
-    assert_eq!(mask("wan0"), 1, "the earlier one is in force");
-    let undone = router.run(&["rollback"]);
-    assert!(undone.status.success(), "{}", stderr(&undone));
-    assert_eq!((mask("lan0"), mask("wan0")), (0, 0));
-}
-
-#[test]
-fn a_change_whose_guard_was_killed_is_undone_by_the_next_call() {
-    need_root!();
-    let router = Router::new("noguard");
-    let mask = || u32::from_str_radix(&router.mask("lan0"), 16).unwrap();
-    assert!(router.run(&["plan", "--candidate", "one-cpu"]).status.success());
-    assert!(router.run(&["apply", "--confirm", "0.5"]).status.success());
-    let guard = guard_of(&router.place.dir);
-    rustix::process::kill_process(guard, rustix::process::Signal::KILL).unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(800));
-    assert_eq!(mask(), 1, "nobody was there to undo it");
-    assert!(router.run(&["plan", "--candidate", "as-found", "-o", "same.toml"]).status.success());
-    let next = router.run(&["apply", "same.toml"]);
-    assert!(stderr(&next).contains("never confirmed"), "{}", stderr(&next));
-    assert!(router.run(&["rollback"]).status.success());
-    assert_eq!(mask(), 0);
-}
-
-/// The guard that was started with this place's state directory.
-#[track_caller]
-fn guard_of(place: &Path) -> rustix::process::Pid {
-    let state = place.join("state");
-    let mine = |pid: &str| {
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&environment).contains(state.to_str().unwrap())
-            && String::from_utf8_lossy(&arguments).contains("dead-man")
-    };
-    let pid = std::fs::read_dir("/proc")
-        .unwrap()
-        .map(|e| e.unwrap().file_name().into_string().unwrap())
-        .find(|name| name.bytes().all(|b| b.is_ascii_digit()) && mine(name))
-        .expect("the guard is there");
-    rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap()
 }

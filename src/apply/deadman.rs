@@ -3,18 +3,24 @@
 //! ```text
 //!   apply --confirm 60s ─▶ arm (file) ─▶ guard (a process of its own) ─▶ apply
 //!                            │              │ every 100 ms: is the file still there?
-//!   confirm ─▶ disarm ───────┘              └ deadline: lock, roll back, read back, disarm
+//!                            │              │ every second: do the gateways still answer?
+//!   confirm ─▶ disarm ───────┘              └ deadline, or silence: lock, roll back, read back,
+//!                                             keep the reason, disarm
 //! ```
 //!
 //! The guard is in a session of its own, so it outlives the terminal and its parent, however that
-//! ends. Should the guard itself be killed, the next `apply` finds the change overdue.
+//! ends. Should the guard itself be killed, the next call that may write finds the change overdue
+//! and undoes it. While a change waits, nothing else may be begun: what was never confirmed must
+//! not become permanent because something else was put on top of it, and nothing may hold the lock
+//! when the deadline comes.
 
 use std::time::Duration;
 
+use super::place::{Place, place};
 use super::rollback::{RolledBack, rollback_since};
 use crate::error::Result;
-use crate::host::{HostWrite, clock};
-use crate::store::deadman::Armed;
+use crate::host::{HostRead, HostWrite, clock};
+use crate::store::deadman::{Armed, Target, Undone};
 use crate::store::{Lock, StateDir};
 
 /// How often the guard looks; a deadline is missed by no more than this and the writes.
@@ -25,76 +31,136 @@ const LOOK: Duration = Duration::from_millis(100);
 pub enum Watch {
     /// It was confirmed, undone by hand, or replaced by a later change.
     Settled,
-    /// The deadline came, and everything was put back.
-    Undone(RolledBack),
+    /// It was undone, and why.
+    Undone(Undone),
 }
 
 /// Arms the dead-man for what is about to be applied under `lock`.
 ///
 /// # Errors
 /// When the state directory can't be used.
-pub fn arm(host: &dyn HostWrite, lock: &Lock, wait: Duration) -> Result<Armed> {
+pub fn arm(
+    host: &dyn HostWrite,
+    lock: &Lock,
+    wait: Duration,
+    watched: Vec<Target>,
+) -> Result<Armed> {
     let deadline = clock::boottime() + wait;
     let armed = Armed {
         token: fastrand::u64(..),
-        deadline_ms: u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX),
-        boot_id: host.identity().boot_id,
+        deadline_ms: milliseconds(deadline),
+        host: host.identity(),
         after: lock.state().newest_journal()?,
+        watched,
     };
+    lock.state().forget_undone(lock)?;
     lock.state().arm(lock, &armed)?;
     Ok(armed)
 }
 
-/// The guard: waits for the end of `token`'s time and undoes what was not confirmed.
+/// The guard: waits for the end of `token`'s time, or for `lost` to name a reason to wait no
+/// longer, and undoes what was not confirmed. It gives up for no reason but that somebody else
+/// settled it: as long as the change waits, nobody else would undo it.
 ///
 /// # Errors
-/// Rollback incomplete (exit 8); when the lock can't be had for ten seconds.
-pub fn watch(host: &dyn HostWrite, state: &StateDir, token: u64) -> Result<Watch> {
-    loop {
-        let Some(armed) = state.armed()?.filter(|a| a.token == token) else {
+/// Rollback incomplete (exit 8); when the state directory can't be read at the start.
+pub fn watch(
+    host: &dyn HostWrite,
+    state: &StateDir,
+    token: u64,
+    lost: &mut dyn FnMut() -> Option<String>,
+) -> Result<Watch> {
+    let Some(armed) = state.armed()?.filter(|a| a.token == token) else {
+        return Ok(Watch::Settled);
+    };
+    let mine = || match state.armed() {
+        Ok(now) => now.is_some_and(|a| a.token == token),
+        // Out of memory or descriptors, say: no reason to believe that it was confirmed.
+        Err(_) => true,
+    };
+    let why = loop {
+        if !mine() {
             return Ok(Watch::Settled);
-        };
+        }
         if is_due(host, &armed) {
-            break;
+            break "not confirmed in time".to_owned();
+        }
+        if let Some(why) = lost() {
+            break why;
         }
         clock::sleep(LOOK);
-    }
-    // Whoever has the lock now may be confirming.
-    let patience = clock::boottime() + Duration::from_secs(10);
+    };
     let lock = loop {
         match state.lock("dead-man") {
             Ok(lock) => break lock,
-            Err(e) if clock::boottime() > patience => return Err(e),
+            // Whoever has the lock now may be confirming.
+            Err(_) if !mine() => return Ok(Watch::Settled),
             Err(_) => clock::sleep(LOOK / 4),
         }
     };
-    match state.armed()?.filter(|a| a.token == token) {
-        Some(armed) => undo(host, &lock, &armed).map(Watch::Undone),
-        None => Ok(Watch::Settled),
+    if !mine() {
+        return Ok(Watch::Settled);
     }
+    let (_, undone) = undo(host, &lock, &armed, why)?;
+    Ok(Watch::Undone(undone))
 }
 
-/// Undoes a change whose time is over and whose guard did not do it. `None` when nothing is
-/// overdue.
+/// The change of this machine and network namespace whose time is over and whose guard did not
+/// undo it. Needs no lock: its guard may be about to.
+///
+/// # Errors
+/// When the state directory can't be read.
+pub fn overdue(host: &dyn HostRead, state: &StateDir) -> Result<Option<Armed>> {
+    Ok(state.armed()?.filter(|armed| is_due(host, armed)))
+}
+
+/// Undoes what is [`overdue`]. `None` when nothing is.
 ///
 /// # Errors
 /// Rollback incomplete (exit 8).
 pub fn undo_overdue(host: &dyn HostWrite, lock: &Lock) -> Result<Option<RolledBack>> {
-    match lock.state().armed()? {
-        Some(armed) if is_due(host, &armed) => undo(host, lock, &armed).map(Some),
-        _ => Ok(None),
+    match overdue(host, lock.state())? {
+        Some(armed) => {
+            let why = "not confirmed in time, and its guard was gone";
+            undo(host, lock, &armed, why.into()).map(|(rolled, _)| Some(rolled))
+        }
+        None => Ok(None),
     }
 }
 
-fn is_due(host: &dyn HostWrite, armed: &Armed) -> bool {
-    // Of an earlier boot: its settings are gone with it, and its clock means nothing.
-    armed.boot_id != host.identity().boot_id
-        || clock::boottime() >= Duration::from_millis(armed.deadline_ms)
+fn is_due(host: &dyn HostRead, armed: &Armed) -> bool {
+    match place(host, &armed.host) {
+        // Its settings are gone with that boot, and its clock means nothing.
+        Place::EarlierBoot => true,
+        // Only what is in there can undo it.
+        Place::OtherNamespace => false,
+        Place::Here | Place::GoneNamespace => milliseconds(clock::boottime()) >= armed.deadline_ms,
+    }
 }
 
-fn undo(host: &dyn HostWrite, lock: &Lock, armed: &Armed) -> Result<RolledBack> {
-    let undone = rollback_since(host, lock, armed.after, false);
+fn undo(
+    host: &dyn HostWrite,
+    lock: &Lock,
+    armed: &Armed,
+    why: String,
+) -> Result<(RolledBack, Undone)> {
+    let rolled = rollback_since(host, lock, armed.after, false);
+    let undone = Undone {
+        at_ms: milliseconds(clock::boottime()),
+        host: armed.host.clone(),
+        why,
+        restored: rolled.as_ref().map_or(0, |rolled| rolled.restored.len()),
+        left: rolled.as_ref().err().map(ToString::to_string),
+    };
+    if let Err(e) = lock.state().keep_undone(lock, &undone) {
+        // The router is back; that nobody will be told why is the smaller harm.
+        log::warn!("{e}");
+    }
     // Whatever could not be undone is in its journal; the dead-man has nothing more to try.
     lock.state().disarm(lock)?;
-    undone
+    rolled.map(|rolled| (rolled, undone))
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

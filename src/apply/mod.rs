@@ -20,6 +20,7 @@ pub mod inventory;
 pub mod knob;
 pub mod pending;
 mod place;
+pub mod probe;
 mod rollback;
 mod session;
 pub mod undo;

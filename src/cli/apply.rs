@@ -42,10 +42,9 @@ pub(super) fn run(context: &Context, args: &ApplyArgs) -> Result<ExitCode> {
     // Found out before anything is changed.
     let keep = if args.persist { Some(persist::target(context, None, None)?) } else { None };
     let stop: std::sync::Arc<AtomicBool> = interrupt::stop_flag()?;
-    let lock = store::state_dir().lock(&format!("apply {}", args.plan.display()))?;
-    confirm::undo_overdue(context, &lock)?;
+    let lock = confirm::lock(context, &format!("apply {}", args.plan.display()))?;
     let guarded = match args.confirm {
-        Some(seconds) => Some(confirm::arm(context, &lock, seconds)?),
+        Some(seconds) => Some(confirm::arm(context, &lock, args, seconds)?),
         None => None,
     };
     let look = || discover::snapshot(host);

@@ -8,6 +8,7 @@ use crate::lab::{LabSpec, Shape};
 use crate::load::LoadSpec;
 use crate::model::measurement::{Direction, Protocol, Scenario};
 use crate::plan::Profile;
+use crate::store::deadman::Target;
 
 /// Get a Linux router to line rate, and prove it.
 #[derive(Debug, Parser)]
@@ -177,6 +178,13 @@ pub struct ApplyArgs {
     /// Let the settings of any device that is not here wait for it, instead of refusing the plan
     #[arg(long)]
     pub pending: bool,
+    /// With --confirm, also undo it as soon as this address stops answering pings that it answered
+    /// before; may be repeated [default: the default gateways]
+    #[arg(long, value_name = "ADDRESS", requires = "confirm")]
+    pub probe: Vec<Target>,
+    /// With --confirm, watch no address
+    #[arg(long, requires = "confirm", conflicts_with = "probe")]
+    pub no_probe: bool,
 }
 
 /// `verify`

@@ -3,7 +3,7 @@
 use super::args::{Against, BenchArgs};
 use super::context::Context;
 use super::table::Table;
-use super::{board, interrupt, plan as plan_verb, scenarios};
+use super::{board, confirm, interrupt, plan as plan_verb, scenarios};
 use crate::bench;
 use crate::bench::against::{AgainstIperf3, against_iperf3};
 use crate::error::{Error, Result};
@@ -12,7 +12,7 @@ use crate::load::LoadSpec;
 use crate::model::measurement::{Direction, EvidenceClass, Measurement, Protocol, Scenario};
 use crate::model::units::BitRate;
 use crate::tune::Workbench;
-use crate::{lab, plan, store};
+use crate::{lab, plan};
 
 /// Payload of a UDP datagram where nobody asks for another.
 const DATAGRAM: u32 = 1400;
@@ -31,7 +31,7 @@ pub(super) fn run(context: &Context, args: &BenchArgs) -> Result<ExitCode> {
     }
     let what = format!("bench {}", lab.shape);
     let stop = interrupt::stop_flag()?;
-    let lock = store::state_dir().lock(&what)?;
+    let lock = confirm::lock(context, &what)?;
     let workbench = Workbench::build(&lab, lock)?;
     let spec = fitting(&spec, args, workbench.bench().mtu);
     workbench.notes.iter().for_each(|note| out.say(note));

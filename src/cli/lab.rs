@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use super::args::{LabAction, LabArgs, Place};
+use super::confirm;
 use super::context::Context;
 use super::table::Table;
 use crate::error::{Error, Result};
@@ -73,6 +74,7 @@ fn settle(context: &Context) -> Result<()> {
     }
     match state.lock("lab down") {
         Ok(lock) => {
+            confirm::undo_overdue(context, &lock)?;
             let settled = apply::settle(host, &lock)?;
             settled.notes.iter().for_each(|note| context.out.say(note));
             Ok(())

@@ -66,6 +66,7 @@ fn not_run(e: &clap::Error) -> ExitCode {
 fn run(cli: &Cli) -> Result<ExitCode> {
     log::start(cli.global.quiet, cli.global.verbose);
     let context = Context::new(&cli.global)?;
+    confirm::name_overdue(&context, &cli.verb);
     match &cli.verb {
         Verb::Show(args) => show::run(&context, args),
         Verb::Report(args) => report::run(&context, args),

@@ -1,9 +1,10 @@
 //! `linerate rollback` and `linerate status`: what is in force, and how it is undone.
 
 use super::args::RollbackArgs;
+use super::confirm;
 use super::context::Context;
 use super::table::Table;
-use crate::apply::{self, Place};
+use crate::apply::{self, Place, deadman};
 use crate::error::Result;
 use crate::exit_code::ExitCode;
 use crate::store;
@@ -14,16 +15,19 @@ pub(super) fn run(context: &Context, args: &RollbackArgs) -> Result<ExitCode> {
     let out = &context.out;
     let state = store::state_dir();
     // Without a journal there is nothing to lock, and no right is needed to say so.
-    if apply::status(host, &state)?.is_empty() {
+    if apply::status(host, &state)?.is_empty() && state.armed()?.is_none() {
         if out.json {
             out.json(&Undone { format: "linerate-rollback", version: 1, restored: Vec::new() })?;
         }
         out.say("nothing to undo: linerate has changed nothing here since the machine started");
         return Ok(ExitCode::Done);
     }
-    let lock = state.lock("rollback")?;
-    let done = apply::rollback(host, &lock, args.force)?;
-    state.disarm(&lock)?;
+    let lock = confirm::lock_patiently(&state, "rollback")?;
+    let done = apply::rollback(host, &lock, args.force);
+    // Whatever waited to be confirmed was undone with all the rest; its guard has no more to do.
+    let settled = confirm::no_longer_waits(host, &lock);
+    let done = done?;
+    settled?;
     done.notes.iter().for_each(|note| out.say(note));
     if out.json {
         let restored = done.restored.iter().map(|r| r.path.display().to_string()).collect();
@@ -50,12 +54,29 @@ struct Undone {
 pub(super) fn status(context: &Context) -> Result<ExitCode> {
     let host = context.live("status")?;
     let out = &context.out;
-    let in_force = apply::status(host, &store::state_dir())?;
+    let state = store::state_dir();
+    if let Some(armed) = deadman::overdue(host, &state)? {
+        // Its guard may be at it, and who may not write can only say so.
+        match state.lock("status") {
+            Ok(lock) => confirm::undo_overdue(context, &lock)?,
+            Err(_) => out.say(out.warn(confirm::late_by(&armed))),
+        }
+    }
+    let in_force = apply::status(host, &state)?;
+    let (waiting, undone) = (state.armed()?, confirm::undone(host, &state)?);
     let persisted = super::persist::state(host)?;
     if out.json {
         let journals: Vec<_> = in_force.iter().map(|i| &i.journal.header).collect();
-        out.json(&Status { format: "linerate-status", version: 1, journals, persisted })?;
+        let waiting = waiting.as_ref().map(|armed| Waiting {
+            seconds_left: confirm::left(armed).as_secs_f64(),
+            watched: armed.watched.iter().map(ToString::to_string).collect(),
+        });
+        let (format, version) = ("linerate-status", 1);
+        out.json(&Status { format, version, journals, persisted, waiting, undone })?;
         return Ok(ExitCode::Done);
+    }
+    if let Some(undone) = &undone {
+        out.data(out.warn(confirm::sentence(undone)))?;
     }
     let persisted = persisted.map(|state| state.lines(out)).unwrap_or_default();
     if in_force.is_empty() {
@@ -78,9 +99,15 @@ pub(super) fn status(context: &Context) -> Result<ExitCode> {
         ]);
     }
     out.data([table.lines(), persisted].concat().join("\n"))?;
-    if let Some(armed) = store::state_dir().armed()? {
-        let left = super::confirm::left(&armed).as_secs_f64();
-        out.say(out.warn(format_args!("undone in {left:.0} s unless you say: linerate confirm")));
+    if let Some(armed) = waiting {
+        let left = confirm::left(&armed).as_secs_f64();
+        let watching = match confirm::names(&armed.watched) {
+            names if names.is_empty() => String::new(),
+            names => format!(", or when {names} stops answering"),
+        };
+        out.say(out.warn(format_args!(
+            "undone in {left:.0} s{watching}, unless you say: linerate confirm"
+        )));
     }
     out.say("undo: linerate rollback");
     Ok(ExitCode::Done)
@@ -93,4 +120,16 @@ struct Status<'a> {
     journals: Vec<&'a store::journal::Header>,
     #[serde(skip_serializing_if = "Option::is_none")]
     persisted: Option<super::persist::State>,
+    /// What is undone unless it is confirmed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting: Option<Waiting>,
+    /// The last change that nobody confirmed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    undone: Option<store::deadman::Undone>,
+}
+
+#[derive(serde::Serialize)]
+struct Waiting {
+    seconds_left: f64,
+    watched: Vec<String>,
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::args::{ReportFormat, TuneArgs};
 use super::context::Context;
 use super::output::Output;
-use super::{interrupt, plan as plan_verb, report as report_verb, scenarios};
+use super::{confirm, interrupt, plan as plan_verb, report as report_verb, scenarios};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::experiment::analyse;
@@ -33,9 +33,8 @@ pub(super) fn run(context: &Context, args: &TuneArgs) -> Result<ExitCode> {
         refuse_unwritable(report)?;
     }
     let stop = interrupt::stop_flag()?;
-    let state = store::state_dir();
     let spec = scenarios::lab(&args.load, args.scenario)?;
-    let lock = state.lock(&format!("tune {}", spec.shape))?;
+    let lock = confirm::lock(context, &format!("tune {}", spec.shape))?;
     let bench = Workbench::build(&spec, lock)?;
 
     bench.notes.iter().for_each(|note| out.say(note));

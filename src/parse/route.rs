@@ -1,5 +1,7 @@
 //! `/proc/net/route` (net/ipv4/fib_trie.c `fib_route_seq_show`): IPv4 routes of the main table.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 /// A default route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DefaultRoute {
@@ -7,6 +9,8 @@ pub struct DefaultRoute {
     pub device: String,
     /// Lower is preferred.
     pub metric: u32,
+    /// The router it leads to; `None` on a link that has no other end than one (PPP).
+    pub gateway: Option<IpAddr>,
 }
 
 /// The default routes, preferred first. Columns: device, destination, gateway, flags, reference
@@ -30,7 +34,20 @@ fn default(line: &str) -> Option<DefaultRoute> {
     (everywhere && flags & UP != 0 && flags & REJECT == 0).then(|| DefaultRoute {
         device: words.first().copied().unwrap_or_default().to_owned(),
         metric: words.get(6).and_then(|m| m.parse().ok()).unwrap_or(u32::MAX),
+        gateway: words.get(2).and_then(|word| gateway_v4(word)),
     })
+}
+
+/// An address as a number of the machine's own byte order, printed (`%08X` of a `__be32`).
+fn gateway_v4(word: &str) -> Option<IpAddr> {
+    let bytes = u32::from_str_radix(word, 16).ok()?.to_ne_bytes();
+    Some(Ipv4Addr::from(bytes)).filter(|a| !a.is_unspecified()).map(IpAddr::V4)
+}
+
+/// An address as 32 digits in the order of the wire (`%pi6`).
+fn gateway_v6(word: &str) -> Option<IpAddr> {
+    let address = u128::from_str_radix(word, 16).ok().filter(|_| word.len() == 32)?;
+    Some(Ipv6Addr::from(address)).filter(|a| !a.is_unspecified()).map(IpAddr::V6)
 }
 
 /// `/proc/net/ipv6_route` (net/ipv6/route.c `rt6_info_route`): devices of default routes. Columns:
@@ -48,7 +65,8 @@ pub fn defaults_v6(bytes: &[u8]) -> Vec<DefaultRoute> {
             let device = (*words.get(9)?).to_owned();
             (everywhere && flags & UP != 0 && flags & REJECT == 0 && device != "lo").then(|| {
                 let metric = words.get(5).and_then(|m| u32::from_str_radix(m, 16).ok());
-                DefaultRoute { device, metric: metric.unwrap_or(u32::MAX) }
+                let gateway = words.get(4).and_then(|word| gateway_v6(word));
+                DefaultRoute { device, metric: metric.unwrap_or(u32::MAX), gateway }
             })
         })
         .collect();
@@ -114,6 +132,23 @@ mod tests {
         );
         let found: Vec<_> = defaults_v6(text.as_bytes()).into_iter().map(|r| r.device).collect();
         assert_eq!(found, ["eth0"]);
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn the_gateway_of_a_default_route_is_an_address_and_a_link_without_one_has_none() {
+        let text = b"Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n\
+            eth0\t00000000\t010012C6\t0003\t0\t0\t5\t00000000\n\
+            pppoe-wan\t00000000\t00000000\t0001\t0\t0\t9\t00000000\n";
+        let found: Vec<_> = defaults(text).into_iter().map(|r| r.gateway).collect();
+        assert_eq!(found, [Some("198.18.0.1".parse().unwrap()), None]);
+        let zero = "0".repeat(32);
+        let text = format!(
+            "{zero} 00 {zero} 00 fe800000000000000000000000000001 00000400 1 0 00000003 eth0\n\
+             {zero} 00 {zero} 00 {zero} 00000500 1 0 00000001 ppp0\n"
+        );
+        let found: Vec<_> = defaults_v6(text.as_bytes()).into_iter().map(|r| r.gateway).collect();
+        assert_eq!(found, [Some("fe80::1".parse().unwrap()), None]);
     }
 
     #[test]

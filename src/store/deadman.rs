@@ -1,13 +1,19 @@
-//! What the dead-man's guard goes by: a file that stands for "not confirmed yet".
+//! What the dead-man's guard goes by: a file that stands for "not confirmed yet"; and what it
+//! leaves behind when it had to act.
 
+use std::fmt;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{Lock, StateDir, write_atomically};
 use crate::error::Result;
+use crate::model::identity::HostIdentity;
 
 /// A change that is undone at its deadline unless somebody confirms it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,15 +22,74 @@ pub struct Armed {
     pub token: u64,
     /// The deadline, in milliseconds of CLOCK_BOOTTIME: setting the clock moves nothing.
     pub deadline_ms: u64,
-    /// The boot that this clock counts from.
-    pub boot_id: String,
+    /// The boot that this clock counts from, and the network namespace that was changed.
+    #[serde(flatten)]
+    pub host: HostIdentity,
     /// Journals with higher numbers are what is to be undone.
     pub after: u32,
+    /// What answered before the change, and must go on answering.
+    #[serde(default)]
+    pub watched: Vec<Target>,
+}
+
+/// A change that was undone because nobody confirmed it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undone {
+    /// When, in milliseconds of CLOCK_BOOTTIME.
+    pub at_ms: u64,
+    /// The boot that this clock counts from, and the network namespace.
+    #[serde(flatten)]
+    pub host: HostIdentity,
+    /// Why.
+    pub why: String,
+    /// How many settings were put back.
+    pub restored: usize,
+    /// What could not be put back, as the error told it.
+    pub left: Option<String>,
+}
+
+/// An address to ask whether the machine still reaches it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// Its address.
+    pub address: IpAddr,
+    /// The device it is behind: a link-local address means nothing without.
+    pub device: Option<String>,
+}
+
+/// As people write it: `198.18.0.1`, `fe80::1%eth0`.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.device {
+            Some(device) => write!(f, "{}%{device}", self.address),
+            None => write!(f, "{}", self.address),
+        }
+    }
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let (address, device) = match text.split_once('%') {
+            Some((address, device)) => (address, Some(device.to_owned())),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| "not an IP address".to_owned())?;
+        if device.is_none() && matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local()) {
+            return Err("a link-local address needs its device: fe80::1%eth0".into());
+        }
+        Ok(Self { address, device })
+    }
 }
 
 impl StateDir {
     fn deadman(&self) -> PathBuf {
         self.path().join("deadman.json")
+    }
+
+    fn undone_file(&self) -> PathBuf {
+        self.path().join("undone.json")
     }
 
     /// The change that waits to be confirmed; `None` also where the file is damaged, for then
@@ -33,10 +98,35 @@ impl StateDir {
     /// # Errors
     /// When the state directory can't be read.
     pub fn armed(&self) -> Result<Option<Armed>> {
-        match fs::read(self.deadman()) {
+        self.read_small(&self.deadman())
+    }
+
+    /// The last change that was undone because nobody confirmed it, until somebody was told.
+    ///
+    /// # Errors
+    /// When the state directory can't be read.
+    pub fn undone(&self) -> Result<Option<Undone>> {
+        self.read_small(&self.undone_file())
+    }
+
+    fn read_small<T: DeserializeOwned>(&self, path: &Path) -> Result<Option<T>> {
+        match fs::read(path) {
             Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(self.refused("read", &self.deadman(), &e)),
+            Err(e) => Err(self.refused("read", path, &e)),
+        }
+    }
+
+    fn write_small(&self, path: &Path, value: &impl Serialize) -> Result<()> {
+        let bytes =
+            serde_json::to_vec(value).map_err(|e| self.refused("write", path, &e.into()))?;
+        write_atomically(path, &bytes).map_err(|e| self.refused("write", path, &e))
+    }
+
+    fn remove_small(&self, path: &Path) -> Result<()> {
+        match fs::remove_file(path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(self.refused("remove", path, &e)),
+            _ => Ok(()),
         }
     }
 
@@ -45,10 +135,7 @@ impl StateDir {
     /// # Errors
     /// When the state directory can't be written.
     pub fn arm(&self, _lock: &Lock, armed: &Armed) -> Result<()> {
-        let path = self.deadman();
-        let bytes =
-            serde_json::to_vec(armed).map_err(|e| self.refused("write", &path, &e.into()))?;
-        write_atomically(&path, &bytes).map_err(|e| self.refused("write", &path, &e))
+        self.write_small(&self.deadman(), armed)
     }
 
     /// Takes it away: confirmed, undone, or never begun.
@@ -56,12 +143,23 @@ impl StateDir {
     /// # Errors
     /// When the state directory can't be written.
     pub fn disarm(&self, _lock: &Lock) -> Result<()> {
-        match fs::remove_file(self.deadman()) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                Err(self.refused("remove", &self.deadman(), &e))
-            }
-            _ => Ok(()),
-        }
+        self.remove_small(&self.deadman())
+    }
+
+    /// Keeps what was undone and why, for whoever comes and asks.
+    ///
+    /// # Errors
+    /// When the state directory can't be written.
+    pub fn keep_undone(&self, _lock: &Lock, undone: &Undone) -> Result<()> {
+        self.write_small(&self.undone_file(), undone)
+    }
+
+    /// Forgets it: somebody was told, or it is history.
+    ///
+    /// # Errors
+    /// When the state directory can't be written.
+    pub fn forget_undone(&self, _lock: &Lock) -> Result<()> {
+        self.remove_small(&self.undone_file())
     }
 
     /// The number of the newest journal; 0 without any.
@@ -70,5 +168,24 @@ impl StateDir {
     /// When the state directory can't be read.
     pub fn newest_journal(&self) -> Result<u32> {
         Ok(self.numbers()?.last().copied().unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_to_watch_is_written_as_people_write_it() {
+        for text in ["198.18.0.1", "2001:db8::1", "fe80::1%eth0"] {
+            assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
+        }
+        for (text, why) in [
+            ("router.lan", "not an IP"),
+            ("198.18.0", "not an IP"),
+            ("fe80::1", "needs its device"),
+        ] {
+            assert!(text.parse::<Target>().unwrap_err().contains(why), "{text}");
+        }
     }
 }

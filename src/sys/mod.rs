@@ -7,6 +7,7 @@ pub mod affinity;
 pub mod conntrack;
 mod decode;
 pub mod device;
+pub mod echo;
 pub mod ethtool;
 pub mod ethtool_ioctl;
 pub mod fd;

@@ -1,0 +1,322 @@
+//! `apply --confirm`: what nobody confirms is undone, whatever ends, and sooner where the router is
+//! cut off.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(clippy::disallowed_methods, clippy::print_stderr, reason = "tests set their own scene")]
+
+#[path = "common/router.rs"]
+mod router;
+
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use linerate::lab::{ENDPOINT, WAN_ADDRESS};
+use linerate::sys::rtnl;
+use router::{Router, guard_of, need_root, refused, stderr, wait_for};
+
+impl Router {
+    /// The mask of the LAN's port, as a number.
+    fn lan(&self) -> u32 {
+        u32::from_str_radix(&self.mask("lan0"), 16).unwrap()
+    }
+
+    fn plan(&self, candidate: &str, file: &str) {
+        let planned = self.run(&["plan", "--candidate", candidate, "-o", file]);
+        assert!(planned.status.success(), "{}", stderr(&planned));
+    }
+
+    fn ok(&self, args: &[&str]) -> Output {
+        let output = self.run(args);
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
+        output
+    }
+
+    fn said(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        String::from_utf8_lossy(&output.stdout).into_owned() + &stderr(&output)
+    }
+
+    /// Applies, and kills the guard: nobody is left to undo it.
+    fn apply_without_guard(&self, seconds: &str) {
+        self.ok(&["apply", "--confirm", seconds]);
+        let guard = guard_of(&self.place.dir);
+        rustix::process::kill_process(guard, rustix::process::Signal::KILL).unwrap();
+    }
+}
+
+#[test]
+fn what_nobody_confirms_is_undone_at_its_deadline() {
+    need_root!();
+    let router = Router::new("deadman");
+    assert!(router.run(&["plan", "--candidate", "one-cpu"]).status.success());
+    let begun = std::time::Instant::now();
+    let applied = router.run(&["apply", "--confirm", "1.5"]);
+    assert!(applied.status.success(), "{}", stderr(&applied));
+    assert!(stderr(&applied).contains("linerate confirm"), "{}", stderr(&applied));
+    assert_eq!(u32::from_str_radix(&router.mask("lan0"), 16).unwrap(), 1);
+    wait_for("undone", || router.mask("lan0").trim_matches('0').is_empty());
+    let took = begun.elapsed().as_secs_f64();
+    assert!((1.4..2.6).contains(&took), "at its deadline and at most a second late: {took}");
+    // Whoever comes back is told what happened, once.
+    wait_for("its reason", || router.place.dir.join("state/undone.json").exists());
+    let status = router.run(&["status"]);
+    let said = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert!(said.contains("not confirmed in time: 2 settings were put back"), "{said}");
+    wait_for("the guard's end", || !router.place.dir.join("state/lock").exists());
+    refused(&router.run(&["confirm"]), 7, &["too late", "not confirmed in time", "hint"]);
+    assert!(!router.place.dir.join("state").exists(), "nothing is left behind");
+    refused(&router.run(&["confirm"]), 2, &["nothing waits", "hint"]);
+}
+
+#[test]
+fn what_is_confirmed_stays_and_an_earlier_change_is_not_undone_with_a_later_one() {
+    need_root!();
+    let router = Router::new("confirmed");
+    let mask = |device: &str| u32::from_str_radix(&router.mask(device), 16).unwrap();
+    assert!(router.run(&["plan", "--candidate", "one-cpu"]).status.success());
+    assert!(router.run(&["apply", "--confirm", "1"]).status.success());
+    let kept = router.run(&["confirm"]);
+    assert!(kept.status.success(), "{}", stderr(&kept));
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    assert_eq!(mask("lan0"), 1, "kept");
+    // On top of it, another one that nobody confirms; its guard is killed.
+    assert!(router.run(&["plan", "--candidate", "rps-all", "-o", "all.toml"]).status.success());
+    assert!(router.run(&["apply", "all.toml", "--confirm", "0.5"]).status.success());
+    assert_ne!(mask("lan0"), 1);
+    let guard = guard_of(&router.place.dir);
+    // SIGHUP is what it is there to survive.
+    rustix::process::kill_process(guard, rustix::process::Signal::HUP).unwrap();
+    wait_for("the later one undone", || mask("lan0") == 1);
+    assert_eq!(mask("wan0"), 1, "the earlier one is in force");
+    let undone = router.run(&["rollback"]);
+    assert!(undone.status.success(), "{}", stderr(&undone));
+    assert_eq!((mask("lan0"), mask("wan0")), (0, 0));
+}
+
+#[test]
+fn a_change_whose_guard_was_killed_is_undone_by_the_next_call() {
+    need_root!();
+    let router = Router::new("noguard");
+    let mask = || u32::from_str_radix(&router.mask("lan0"), 16).unwrap();
+    assert!(router.run(&["plan", "--candidate", "one-cpu"]).status.success());
+    assert!(router.run(&["apply", "--confirm", "0.5"]).status.success());
+    let guard = guard_of(&router.place.dir);
+    rustix::process::kill_process(guard, rustix::process::Signal::KILL).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(800));
+    assert_eq!(mask(), 1, "nobody was there to undo it");
+    assert!(router.run(&["plan", "--candidate", "as-found", "-o", "same.toml"]).status.success());
+    let next = router.run(&["apply", "same.toml"]);
+    assert!(stderr(&next).contains("never confirmed"), "{}", stderr(&next));
+    assert!(router.run(&["rollback"]).status.success());
+    assert_eq!(mask(), 0);
+}
+
+#[test]
+fn an_overdue_change_is_named_by_what_reads_and_undone_by_whatever_writes_next() {
+    need_root!();
+    let router = Router::new("overdue");
+    router.plan("one-cpu", "plan.toml");
+    router.plan("as-found", "same.toml");
+    for verb in [
+        &["rollback"][..],
+        &["confirm"],
+        &["status"],
+        &["lab", "down"],
+        &["apply", "same.toml"],
+        &["tune", "nat", "--blocks", "1", "--budget", "0.1", "--seconds", "0.1", "--omit", "0"],
+    ] {
+        router.apply_without_guard("0.3");
+        std::thread::sleep(Duration::from_millis(400));
+        assert_eq!(router.lan(), 1, "{verb:?}: nobody was there to undo it");
+        for reading in [&["show"][..], &["plan", "-o", "-"], &["verify"]] {
+            let said = stderr(&router.run(reading));
+            assert!(
+                said.contains("still in force") && said.contains("linerate rollback"),
+                "{said}"
+            );
+            assert_eq!(router.lan(), 1, "{reading:?} must not write");
+        }
+        let output = router.run(verb);
+        assert_eq!(router.lan(), 0, "{verb:?}: {}", stderr(&output));
+        if verb == ["confirm"] {
+            refused(&output, 7, &["too late", "its guard was gone"]);
+        } else if verb != ["rollback"] {
+            assert!(stderr(&output).contains("never confirmed"), "{verb:?}: {}", stderr(&output));
+        }
+        router.run(&["confirm"]);
+        assert!(!router.place.dir.join("state").exists(), "{verb:?}: nothing is left behind");
+    }
+}
+
+#[test]
+fn while_a_change_waits_nothing_else_is_begun() {
+    need_root!();
+    let router = Router::new("waits");
+    router.plan("one-cpu", "plan.toml");
+    router.plan("rps-all", "all.toml");
+    router.ok(&["apply", "--confirm", "30"]);
+    let status = router.said(&["status"]);
+    assert!(status.contains("unless you say: linerate confirm"), "{status}");
+    // On top of it, it would become permanent unseen, or hold the lock when the deadline comes.
+    for verb in [
+        &["apply", "all.toml"][..],
+        &["apply", "all.toml", "--confirm", "5"],
+        &["tune", "nat"],
+        &["bench", "nat"],
+    ] {
+        refused(&router.run(verb), 2, &["waits to be confirmed", "linerate rollback"]);
+    }
+    assert_eq!(router.lan(), 1);
+    router.ok(&["rollback"]);
+    assert_eq!(router.lan(), 0);
+    refused(&router.run(&["confirm"]), 2, &["nothing waits"]);
+    assert!(!router.place.dir.join("state").exists(), "nothing is left behind");
+}
+
+#[test]
+fn the_terminal_goes_away_with_everything_in_it_and_the_change_is_undone() {
+    need_root!();
+    let router = Router::new("terminal");
+    router.plan("one-cpu", "plan.toml");
+    let mut command = router.place.command(&["apply", "--confirm", "1.5"]);
+    command.env("TERM", "dumb");
+    let session = router.lab.router.run(move || {
+        let mut session = rexpect::session::spawn_command(command, Some(20_000)).unwrap();
+        session.exp_string("linerate confirm").unwrap();
+        // Hangs up: SIGHUP to whoever still has it as its terminal.
+        drop(session);
+    });
+    session.unwrap();
+    assert_eq!(router.lan(), 1);
+    wait_for("undone", || router.lan() == 0);
+}
+
+#[test]
+fn apply_is_killed_at_any_moment_and_the_change_is_undone() {
+    need_root!();
+    let router = Router::new("killed");
+    router.plan("one-cpu", "plan.toml");
+    let mut random = fastrand::Rng::with_seed(3);
+    for _ in 0..8 {
+        let mut command = router.place.command(&["apply", "--confirm", "1"]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let pause = Duration::from_micros(random.u64(1_000..60_000));
+        let killed = router.lab.router.run(move || {
+            let mut child = command.spawn().unwrap();
+            std::thread::sleep(pause);
+            child.kill().unwrap();
+            child.wait().unwrap()
+        });
+        killed.unwrap();
+        // Killed between arming and starting the guard, nothing was written yet.
+        std::thread::sleep(Duration::from_millis(1200));
+        wait_for("undone", || router.lan() == 0);
+        router.run(&["confirm"]);
+    }
+}
+
+#[test]
+fn confirm_in_the_moment_of_the_deadline_is_one_or_the_other_and_says_which() {
+    need_root!();
+    let router = Router::new("race");
+    router.plan("one-cpu", "plan.toml");
+    let (mut kept, mut late) = (0, 0);
+    for step in 0..12 {
+        router.ok(&["apply", "--confirm", "0.3"]);
+        // How long starting takes differs by machine and load: around the deadline, early and late.
+        std::thread::sleep(Duration::from_millis(step * 30));
+        let answer = router.run(&["confirm"]);
+        match answer.status.code() {
+            Some(0) => {
+                kept += 1;
+                std::thread::sleep(Duration::from_millis(500));
+                assert_eq!(router.lan(), 1, "it said kept");
+                router.ok(&["rollback"]);
+            }
+            Some(7) => {
+                late += 1;
+                assert_eq!(router.lan(), 0, "it said too late");
+            }
+            _ => panic!("{}", stderr(&answer)),
+        }
+        assert_eq!(router.lan(), 0);
+    }
+    assert!(late > 0, "kept {kept}, late {late}");
+}
+
+/// The router's default gateway is the lab's wan side, or an address that nobody has.
+fn with_gateway(name: &str, gateway: std::net::Ipv4Addr) -> Router {
+    let router = Router::new(name);
+    router.lab.router.run(move || rtnl::add_default_route(gateway)).unwrap().unwrap();
+    router.plan("one-cpu", "plan.toml");
+    router
+}
+
+fn cut(router: &Router) {
+    let command = || Command::new("ip").args(["link", "set", ENDPOINT, "down"]).status().unwrap();
+    assert!(router.lab.wan.run(command).unwrap().success());
+}
+
+#[test]
+fn a_gateway_that_answered_and_does_not_any_more_ends_the_wait_early() {
+    need_root!();
+    let router = with_gateway("cut", WAN_ADDRESS);
+    let begun = Instant::now();
+    let applied = router.ok(&["apply", "--confirm", "60"]);
+    let said = stderr(&applied);
+    assert!(said.contains("watching 198.18.2.2"), "{said}");
+    assert!(router.said(&["status"]).contains("or when 198.18.2.2 stops answering"));
+    // It answers all the time: nothing happens.
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(router.lan(), 1);
+    cut(&router);
+    while router.lan() != 0 {
+        assert!(
+            begun.elapsed() < Duration::from_secs(40),
+            "undone only by its deadline, if at all"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(begun.elapsed() > Duration::from_secs(9), "some silence is to be borne");
+    wait_for("its reason", || router.place.dir.join("state/undone.json").exists());
+    let told = "198.18.2.2 answered before the change and has not for 8 s";
+    let status = router.said(&["status"]);
+    assert!(status.contains(told), "{status}");
+    wait_for("the guard's end", || !router.place.dir.join("state/lock").exists());
+    refused(&router.run(&["confirm"]), 7, &["too late", told]);
+    assert!(!router.place.dir.join("state").exists(), "nothing is left behind");
+}
+
+#[test]
+fn what_never_answered_or_must_not_be_asked_ends_nothing_early() {
+    need_root!();
+    let nobody = std::net::Ipv4Addr::new(198, 18, 2, 77);
+    let (silent, unasked) = (with_gateway("silent", nobody), with_gateway("unasked", WAN_ADDRESS));
+    let said = stderr(&silent.ok(&["apply", "--confirm", "60"]));
+    assert!(said.contains("198.18.2.77 is not watched: it does not answer"), "{said}");
+    let said = stderr(&unasked.ok(&["apply", "--confirm", "60", "--no-probe"]));
+    assert!(!said.contains("watch"), "{said}");
+    cut(&silent);
+    cut(&unasked);
+    std::thread::sleep(Duration::from_secs(11));
+    for router in [&silent, &unasked] {
+        assert_eq!(router.lan(), 1);
+        router.ok(&["confirm"]);
+        router.ok(&["rollback"]);
+    }
+}
+
+#[test]
+fn an_address_to_watch_is_checked_before_anything_is_changed() {
+    need_root!();
+    let router = Router::new("address");
+    router.plan("one-cpu", "plan.toml");
+    for wrong in ["gateway", "198.18.0", "fe80::1"] {
+        refused(&router.run(&["apply", "--confirm", "9", "--probe", wrong]), 2, &[wrong]);
+    }
+    refused(&router.run(&["apply", "--probe", "198.18.2.2"]), 2, &["--confirm"]);
+    assert_eq!(router.lan(), 0);
+    let said = stderr(&router.ok(&["apply", "--confirm", "9", "--probe", "198.18.2.2"]));
+    assert!(said.contains("watching 198.18.2.2"), "{said}");
+    router.ok(&["rollback"]);
+}
