@@ -189,7 +189,9 @@ fn a_plan_is_applied_verified_and_undone_on_a_real_kernel() {
     router.set("lan0", "3");
     let drifted = router.run(&["verify"]);
     assert_eq!(drifted.status.code(), Some(3), "{}", stderr(&drifted));
-    assert!(String::from_utf8_lossy(&drifted.stdout).contains("drifted"));
+    let said = String::from_utf8_lossy(&drifted.stdout).into_owned();
+    assert!(said.contains("drifted") && said.contains("RPS of lan0 rx-0: changed by: "), "{said}");
+    assert!(said.contains(" s ago"), "when linerate set it: {said}");
     refused(&router.run(&["rollback"]), 8, &["lan0", "hint", "--force"]);
     assert_eq!(u32::from_str_radix(&router.mask("lan0"), 16).unwrap(), 3, "left alone");
     ok(&router.run(&["rollback", "--force"]), "restored");

@@ -4,12 +4,14 @@ use super::args::VerifyArgs;
 use super::context::Context;
 use super::persist::chosen;
 use super::table::Table;
+use crate::apply;
 use crate::apply::pending::{Patience, split};
 use crate::discover;
 use crate::error::Result;
 use crate::exit_code::ExitCode;
+use crate::model::knob::Value;
 use crate::store;
-use crate::verify::{self, Report, State};
+use crate::verify::{self, Check, Report, State};
 
 /// Runs the command.
 pub(super) fn run(context: &Context, args: &VerifyArgs) -> Result<ExitCode> {
@@ -20,11 +22,17 @@ pub(super) fn run(context: &Context, args: &VerifyArgs) -> Result<ExitCode> {
     let snapshot = discover::snapshot(host);
     let patience = if args.pending || persisted { Patience::All } else { Patience::ByPlan };
     let (now, waiting) = split(host, &plan, &snapshot, patience);
-    let report = verify::verify(host, &snapshot, &now.candidate).with_pending(waiting);
+    // Of this machine alone; who may not read the journals is told less.
+    let journals = match context.live("verify") {
+        Ok(live) => apply::status(live, &store::state_dir()).ok(),
+        Err(_) => None,
+    };
+    let told = journals.as_deref().unwrap_or_default();
+    let report = verify::verify_with(host, &snapshot, &now.candidate, told).with_pending(waiting);
     if out.json {
         out.json(&Verified { format: "linerate-verify", version: 1, report: &report })?;
     } else {
-        out.data(text(context, &report))?;
+        out.data(text(context, &report, journals.is_some()))?;
     }
     Ok(if report.in_force() { ExitCode::Done } else { ExitCode::Drift })
 }
@@ -37,9 +45,41 @@ struct Verified<'a> {
     report: &'a Report,
 }
 
-fn text(context: &Context, report: &Report) -> String {
+/// When linerate last set it.
+fn since(check: &Check, journals_known: bool) -> String {
+    match &check.since {
+        Some(since) => format!("{} ago", ago(since.seconds_ago)),
+        None if journals_known && check.state == State::InForce => "not by linerate".into(),
+        None => "unknown".into(),
+    }
+}
+
+fn ago(seconds: u64) -> String {
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min", seconds / 60),
+        7200..=172_799 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+/// Who changed what drifted, or that nobody knows.
+fn changed_by(check: &Check) -> String {
+    let who: Vec<String> = check
+        .suspects
+        .iter()
+        .map(|s| match s.certain {
+            true => format!("{} ({})", s.who, s.evidence),
+            false => format!("perhaps {} ({})", s.who, s.evidence),
+        })
+        .collect();
+    let who = if who.is_empty() { "unknown".to_owned() } else { who.join("; ") };
+    format!("{}: changed by: {who}", check.knob)
+}
+
+fn text(context: &Context, report: &Report, journals_known: bool) -> String {
     let out = &context.out;
-    let mut table = Table::new(&["setting", "wanted", "is", "state"]);
+    let mut table = Table::new(&["setting", "wanted", "is", "effective", "state", "set"]);
     for check in &report.checks {
         let state = match &check.state {
             State::InForce if check.not_moved_yet() => {
@@ -55,7 +95,12 @@ fn text(context: &Context, report: &Report) -> String {
             check.knob.to_string(),
             check.wanted.to_string(),
             check.actual.as_ref().map_or_else(|| "?".into(), ToString::to_string),
+            check
+                .effective
+                .as_ref()
+                .map_or_else(String::new, |cpus| Value::Cpus(cpus.clone()).to_string()),
             state,
+            since(check, journals_known),
         ]);
     }
     let mut lines = table.lines();
@@ -67,6 +112,7 @@ fn text(context: &Context, report: &Report) -> String {
             *line = out.warn(&*line);
         }
     }
+    lines.extend(report.drifted().filter(|c| c.state == State::Drifted).map(|c| changed_by(c)));
     let (drifted, waiting) = (report.drifted().count(), report.pending().count());
     let here = report.checks.len() - waiting;
     lines.push(if drifted > 0 {

@@ -1,7 +1,13 @@
-//! Whether what was asked for is in force, setting by setting. Reads only.
+//! Whether what was asked for is in force, setting by setting; since when; and who may have changed
+//! it. Reads only.
+
+mod since;
 
 use std::path::PathBuf;
 
+pub use since::{Since, Suspect};
+
+use crate::apply::InForce;
 use crate::apply::knob::{meaning, path, read_text, same};
 use crate::apply::pending::Waiting;
 use crate::host::HostRead;
@@ -44,6 +50,11 @@ pub struct Check {
     /// How it stands.
     #[serde(flatten)]
     pub state: State,
+    /// When linerate last set it, as far as its journals know; where it drifted, it was as it is now
+    /// at no time before that.
+    pub since: Option<Since>,
+    /// Who may have changed it, where it drifted; empty where nothing is known.
+    pub suspects: Vec<Suspect>,
 }
 
 impl Check {
@@ -94,6 +105,8 @@ impl Report {
             wanted: one.wanted,
             actual: None,
             effective: None,
+            since: None,
+            suspects: Vec::new(),
             state: State::Pending(one.why),
         }));
         self
@@ -103,6 +116,17 @@ impl Report {
 /// Compares every setting of `candidate` with what the kernel has now.
 #[must_use]
 pub fn verify(host: &dyn HostRead, snapshot: &Snapshot, candidate: &Candidate) -> Report {
+    verify_with(host, snapshot, candidate, &[])
+}
+
+/// As [`verify`], and tells each setting's history from the journals, oldest first.
+#[must_use]
+pub fn verify_with(
+    host: &dyn HostRead,
+    snapshot: &Snapshot,
+    candidate: &Candidate,
+    in_force: &[InForce],
+) -> Report {
     let check = |change: &crate::model::plan::Change| {
         let (knob, wanted) = (change.knob.clone(), change.after.clone());
         let at = path(&knob, snapshot);
@@ -113,11 +137,14 @@ pub fn verify(host: &dyn HostRead, snapshot: &Snapshot, candidate: &Candidate) -
             actual: None,
             effective: None,
             state: State::InForce,
+            since: None,
+            suspects: Vec::new(),
         };
         match at {
             Err(e) => check.state = State::Absent(e.to_string()),
             Ok(at) => look(host, &at, &mut check),
         }
+        since::trace(host, snapshot, in_force, &mut check);
         check
     };
     Report { checks: candidate.settings.iter().map(check).collect() }
@@ -192,6 +219,70 @@ mod tests {
         assert_eq!(report.checks[2].state, State::InForce);
         assert!(report.checks[2].not_moved_yet());
         assert_eq!(report.drifted().count(), 2);
+    }
+
+    /// A journal that set RPS of eth0 rx-0, begun at this millisecond of the boot.
+    fn journal(what: &str, started_ms: u64, after: &str) -> InForce {
+        use crate::store::journal::{Entry, Header, Journal, Phase, Progress};
+        let knob = Knob::RpsCpus { device: "eth0".into(), queue: 0 };
+        let fake = FakeHost::router(4, &[("eth0", 1)]);
+        let entry = Entry {
+            path: path(&knob, &fake.snapshot()).unwrap(),
+            knob,
+            before: "0".into(),
+            after: vec![after.into()],
+            witness: None,
+        };
+        let header = Header::new(fake.identity(), started_ms, what.into(), vec![entry]);
+        let journal =
+            Journal { number: 1, header, progress: vec![Progress::Done], phase: Phase::Applied };
+        InForce { journal, place: crate::apply::Place::Here }
+    }
+
+    #[test]
+    fn who_changed_it_is_told_as_far_as_it_is_known() {
+        use crate::model::path::Service;
+        let fake = FakeHost::router(4, &[("eth0", 1)]);
+        let knob = Knob::RpsCpus { device: "eth0".into(), queue: 0 };
+        let at = path(&knob, &fake.snapshot()).unwrap();
+        let wanted = wanting(vec![(knob, Value::Cpus("1".parse().unwrap()))]);
+        let check = |snapshot: &Snapshot, text: &str, journals: &[InForce]| {
+            fake.meddle(&at, text);
+            verify_with(&fake, snapshot, &wanted, journals).checks.remove(0)
+        };
+        let bare = fake.snapshot();
+        let ours = [journal("apply plan.toml (rps)", 5, "2")];
+        // Ours, and since when; without a journal nobody knows.
+        let fine = check(&bare, "2", &ours);
+        assert_eq!((fine.state, fine.since.unwrap().boottime_ms), (State::InForce, 5));
+        assert_eq!(check(&bare, "2", &[]).since, None);
+        // Drifted, and nobody in sight.
+        let drifted = check(&bare, "4", &ours);
+        assert_eq!(drifted.suspects, []);
+        assert_eq!(drifted.since.unwrap().by, "apply plan.toml (rps)");
+        // Another linerate's journal is proof; a program that writes such settings is a suspicion,
+        // and one that writes others is none.
+        let later = [ours[0].clone(), journal("apply other.toml (rps-all)", 9, "f")];
+        let other = check(&bare, "f", &later);
+        assert!(other.suspects[0].certain && other.suspects[0].who.contains("other.toml"));
+        let mut busy = fake.snapshot();
+        let service = |name: &str, effect: &str| Service {
+            name: name.into(),
+            effect: effect.into(),
+            evidence: "process 7".into(),
+        };
+        busy.services = vec![
+            service("irqbalance", "moves interrupts"),
+            service("OpenWrt packet steering", "rewrites RPS on every interface event"),
+        ];
+        let named = check(&busy, "4", &ours).suspects;
+        let names: Vec<&str> = named.iter().map(|s| s.who.as_str()).collect();
+        assert_eq!(names, ["OpenWrt packet steering"]);
+        assert!(!named[0].certain);
+        // A journal of another network namespace says nothing of this one.
+        let mut elsewhere = later;
+        elsewhere[1].place = crate::apply::Place::OtherNamespace;
+        assert_eq!(check(&bare, "f", &elsewhere).suspects, []);
     }
 
     #[test]
