@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::Write;
 use super::knob::{path, read_text, witness};
+use super::renamed::Devices;
 use super::undo::Now;
 use crate::host::HostRead;
 use crate::model::knob::Knob;
@@ -18,10 +19,17 @@ use crate::store::journal::Entry;
 pub(super) fn of(host: &dyn HostRead, snapshot: &Snapshot, writes: &[Write]) -> Vec<Entry> {
     let channels = writes.iter().filter(|w| matches!(w.knob, Knob::Channels { .. }));
     let devices: BTreeSet<&str> = channels.filter_map(|w| w.knob.device()).collect();
-    devices.into_iter().flat_map(|device| of_channels(host, snapshot, device)).collect()
+    let numbers = Devices::of(host);
+    let of = |device| of_channels(host, snapshot, device, numbers.ifindex(device));
+    devices.into_iter().flat_map(of).collect()
 }
 
-fn of_channels(host: &dyn HostRead, snapshot: &Snapshot, device: &str) -> Vec<Entry> {
+fn of_channels(
+    host: &dyn HostRead,
+    snapshot: &Snapshot,
+    device: &str,
+    ifindex: Option<u32>,
+) -> Vec<Entry> {
     let Some(netdev) = snapshot.netdev(device) else { return Vec::new() };
     let name = || device.to_owned();
     let mut knobs: Vec<Knob> = Vec::new();
@@ -39,7 +47,7 @@ fn of_channels(host: &dyn HostRead, snapshot: &Snapshot, device: &str) -> Vec<En
         let path = path(&knob, snapshot).ok()?;
         let before = read_text(host, &path).ok()?;
         let witness = witness(&knob, snapshot).filter(|path| host.list(path).is_ok());
-        Some(Entry { knob, path, before, after: Vec::new(), witness })
+        Some(Entry { knob, path, before, after: Vec::new(), witness, ifindex })
     };
     knobs.into_iter().filter_map(entry).collect()
 }

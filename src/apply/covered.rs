@@ -53,8 +53,9 @@ mod tests {
             before: before.into(),
             after: vec!["3".into()],
             witness: None,
+            ifindex: None,
         };
-        let host = HostIdentity { boot_id: "b".into(), netns: 1 };
+        let host = HostIdentity { boot_id: "b".into(), netns: 1, netns_cookie: None };
         let header = Header::new(host, 0, what.into(), vec![entry]);
         Journal { number, header, progress: vec![Progress::Done], phase: Phase::Applied }
     }

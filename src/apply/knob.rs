@@ -65,7 +65,7 @@ fn device_gone(device: &str) -> Error {
 
 /// The path of a knob whose path does not depend on the machine; for an interrupt line, which
 /// has none, the directory of all of them.
-fn static_path(knob: &Knob) -> PathBuf {
+pub(super) fn static_path(knob: &Knob) -> PathBuf {
     let device = |device: &str, file: &str| format!("/sys/class/net/{device}/{file}");
     let rx = |name: &str, n: u32, file: &str| device(name, &format!("queues/rx-{n}/{file}"));
     let tx = |name: &str, n: u32, file: &str| device(name, &format!("queues/tx-{n}/{file}"));

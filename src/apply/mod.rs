@@ -21,6 +21,7 @@ pub mod knob;
 pub mod pending;
 mod place;
 pub mod probe;
+mod renamed;
 mod rollback;
 mod session;
 pub mod undo;
@@ -36,6 +37,7 @@ pub use session::Session;
 
 use self::failure::Class;
 use self::knob::{Target, meaning, read_text, reshapes, resolve, same};
+use self::renamed::Devices;
 use self::undo::Left;
 use self::write::{Trouble, listed, set};
 use crate::error::{Error, Result};
@@ -222,10 +224,11 @@ impl Transaction<'_> {
             return Ok(());
         }
         let hang = hanging.len();
+        let devices = Devices::of(self.host);
         // In front, for undoing goes backwards: it is restored last.
         let entries: Vec<Entry> = hanging
             .into_iter()
-            .chain(writes.iter().map(|write| entry(write, vec![write.after_text.clone()])))
+            .chain(writes.iter().map(|w| entry(w, vec![w.after_text.clone()], &devices)))
             .collect();
         let (mut journal, base) = match self.journal.take() {
             None if self.halted() => {
@@ -313,13 +316,14 @@ fn stages(
     Ok((shaping, part(all().filter(|c| !first(c)).collect())))
 }
 
-fn entry(write: &Write, after: Vec<String>) -> Entry {
+fn entry(write: &Write, after: Vec<String>, devices: &Devices) -> Entry {
     Entry {
         knob: write.knob.clone(),
         path: write.path.clone(),
         before: write.before_text.clone(),
         after,
         witness: write.witness.clone(),
+        ifindex: write.knob.device().and_then(|device| devices.ifindex(device)),
     }
 }
 
@@ -425,7 +429,7 @@ fn back_out(host: &dyn HostWrite, journal: &Writer, cause: Cause<'_>) -> Error {
 /// Undoes an unfinished transaction of this very process, and removes its journal when nothing is
 /// left. Gives what could not be restored.
 fn put_back(host: &dyn HostWrite, journal: &Writer) -> Vec<Left> {
-    let mut back = rollback::bring_back(host, &[journal.journal()], false);
+    let mut back = rollback::bring_back(host, &[journal.journal()], &Devices::of(host), false);
     let mut left = std::mem::take(&mut back.left);
     left.append(&mut back.foreign);
     if left.is_empty()

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::collateral::moved;
 use super::knob::{read_text, reshapes};
 use super::place::{Place, place};
+use super::renamed::Devices;
 use super::undo::{Left, Now, Restore, undo};
 use super::write::{listed, restore};
 use crate::error::{Error, Result};
@@ -179,6 +180,11 @@ fn unwind(host: &dyn HostWrite, lock: &Lock, mode: &Mode) -> Result<(RolledBack,
         state.remove_journal(lock, number)?;
         result.journals += 1;
     }
+    let devices = if todo.is_empty() { Devices::default() } else { Devices::of(host) };
+    for journal in &mut todo {
+        result.notes.extend(devices.follow(journal));
+    }
+    result.notes.dedup();
     // From here on it is unfinished: should this process be killed, the next one goes on.
     for journal in todo.iter().filter(|journal| journal.phase == Phase::Applied) {
         if let Err(e) = state.add_step(lock, journal.number, Step::Undo(true)) {
@@ -187,7 +193,8 @@ fn unwind(host: &dyn HostWrite, lock: &Lock, mode: &Mode) -> Result<(RolledBack,
         }
     }
     let list: Vec<&Journal> = todo.iter().collect();
-    let done = bring_back(host, &list, matches!(mode, Mode::Rollback { force: true, .. }));
+    let force = matches!(mode, Mode::Rollback { force: true, .. });
+    let done = bring_back(host, &list, &devices, force);
     for (knob, path) in &done.gone {
         result.notes.push(format!("{knob} ({}) is not here any more", path.display()));
     }
@@ -216,13 +223,18 @@ pub(super) struct Back {
 }
 
 /// Undoes `journals`, which come newest first.
-pub(super) fn bring_back(host: &dyn HostWrite, journals: &[&Journal], force: bool) -> Back {
+pub(super) fn bring_back(
+    host: &dyn HostWrite,
+    journals: &[&Journal],
+    devices: &Devices,
+    force: bool,
+) -> Back {
     let mut restored: Vec<Restore> = Vec::new();
     let mut first = true;
     // Once more when queues or threads came or went by it: what hangs on those that are back is
     // restored then, and interrupt lines have other numbers.
     loop {
-        let mut plan = undo(journals, |entry| now(host, entry), force);
+        let mut plan = undo(journals, |entry| devices.now(host, entry), force);
         let foreign = std::mem::take(&mut plan.foreign);
         let gone = std::mem::take(&mut plan.gone);
         let (done, left) = restore(host, plan);

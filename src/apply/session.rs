@@ -1,6 +1,7 @@
 //! Many candidates in turn under one journal: for the cells of an experiment.
 
 use super::knob::{Target, read_text, resolve, same, same_text};
+use super::renamed::Devices;
 use super::undo::Left;
 use super::write::set;
 use super::{Write, begin, current, entry, incomplete, put_back};
@@ -59,7 +60,8 @@ impl<'a> Session<'a> {
             }
             all.push((candidate.name.clone(), targets));
         }
-        let entries = found.iter().zip(texts).map(|(write, after)| entry(write, after));
+        let devices = Devices::of(host);
+        let entries = found.iter().zip(texts).map(|(write, after)| entry(write, after, &devices));
         let journal = begin(host, lock, "experiment", entries.collect())?;
         let touched = vec![false; found.len()];
         Ok(Self { host, found, candidates: all, touched, journal: Some(journal), notes })

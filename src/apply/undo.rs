@@ -165,6 +165,7 @@ mod tests {
             before: before.into(),
             after: after.iter().map(|a| (*a).to_owned()).collect(),
             witness: None,
+            ifindex: None,
         };
         let host = HostIdentity { boot_id: "b".into(), netns: 1, netns_cookie: None };
         let header = Header::new(host, 0, "test".into(), vec![entry]);

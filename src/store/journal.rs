@@ -48,6 +48,9 @@ pub struct Entry {
     /// other lines when a driver re-creates its queues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub witness: Option<PathBuf>,
+    /// Number of the knob's device, which a rename leaves as it is and no other device gets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ifindex: Option<u32>,
 }
 
 /// The first line of a journal.

@@ -232,6 +232,7 @@ mod tests {
             before: "0".into(),
             after: vec![after.into()],
             witness: None,
+            ifindex: None,
         };
         let header = Header::new(fake.identity(), started_ms, what.into(), vec![entry]);
         let journal =

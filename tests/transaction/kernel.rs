@@ -64,6 +64,84 @@ fn once_a_real_namespace_is_gone_so_is_its_journal() {
     assert!(scratch.is_clean());
 }
 
+/// A namespace with a device of its own, a plan for it, and what runs `ip` there.
+fn with_device() -> Option<(std::sync::Arc<NetnsThread>, Live, Snapshot, Candidate)> {
+    let netns = std::sync::Arc::new(NetnsThread::create().ok()?);
+    ip(&netns, "link add wan0 type veth peer name far0");
+    let live = Live::in_netns(netns.clone());
+    let snapshot = FakeHost::router(1, &[("wan0", 1), ("far0", 1)]).snapshot();
+    let rfs = || Knob::RpsFlowCnt { device: "wan0".into(), queue: 0 };
+    let plan = candidate("wan", vec![(rps("wan0", 0), cpus("0")), (rfs(), Value::Count(64))]);
+    Some((netns, live, snapshot, plan))
+}
+
+fn ip(netns: &NetnsThread, arguments: &'static str) {
+    let run = move || {
+        std::process::Command::new("ip").args(arguments.split(' ')).status().unwrap().success()
+    };
+    assert!(netns.run(run).unwrap(), "ip {arguments}");
+}
+
+fn steering(live: &Live, device: &str) -> (u64, String) {
+    let queue = PathBuf::from(format!("/sys/class/net/{device}/queues/rx-0"));
+    let mask = live.text(&queue.join("rps_cpus")).unwrap().replace(',', "");
+    let flows = live.text(&queue.join("rps_flow_cnt")).unwrap();
+    (u64::from_str_radix(&mask, 16).unwrap(), flows)
+}
+
+#[test]
+fn a_device_that_was_renamed_is_restored_under_its_new_name() {
+    let Some((netns, live, snapshot, plan)) = with_device() else {
+        skip("network namespaces need root");
+        return;
+    };
+    let off = (0, "0".to_owned());
+    for twice in [false, true] {
+        let scratch = Scratch::new();
+        let applied =
+            apply::apply(&live, &snapshot, &plan, &scratch.state().lock("apply").unwrap(), &GO_ON);
+        assert_eq!(applied.unwrap().writes.len(), 2);
+        assert_ne!(steering(&live, "wan0"), off);
+        ip(&netns, "link set wan0 name uplink0");
+        if twice {
+            // Somebody else's device has the old name now, and settings of its own.
+            ip(&netns, "link set far0 name wan0");
+            let queue = Path::new("/sys/class/net/wan0/queues/rx-0");
+            live.write(&queue.join("rps_cpus"), b"1").unwrap();
+            live.write(&queue.join("rps_flow_cnt"), b"64").unwrap();
+        }
+        let done = do_rollback(&live, &scratch).unwrap();
+        assert_eq!(done.restored.len(), 2);
+        assert!(done.notes.iter().any(|n| n == "wan0 is called uplink0 now"), "{:?}", done.notes);
+        assert_eq!(steering(&live, "uplink0"), off);
+        assert!(scratch.is_clean());
+        if twice {
+            assert_eq!(steering(&live, "wan0"), (1, "64".to_owned()), "it is not ours");
+        } else {
+            ip(&netns, "link set uplink0 name wan0");
+        }
+    }
+}
+
+#[test]
+fn a_device_that_went_away_and_came_again_is_a_new_one() {
+    let Some((netns, live, snapshot, plan)) = with_device() else {
+        skip("network namespaces need root");
+        return;
+    };
+    let scratch = Scratch::new();
+    apply::apply(&live, &snapshot, &plan, &scratch.state().lock("apply").unwrap(), &GO_ON).unwrap();
+    ip(&netns, "link delete wan0");
+    ip(&netns, "link add wan0 type veth peer name far0");
+    // What it has, somebody gave it since.
+    live.write(Path::new("/sys/class/net/wan0/queues/rx-0/rps_cpus"), b"1").unwrap();
+    let done = do_rollback(&live, &scratch).unwrap();
+    assert!(done.restored.is_empty());
+    assert_eq!(done.notes.iter().filter(|n| n.contains("not here any more")).count(), 2);
+    assert_eq!(steering(&live, "wan0").0, 1);
+    assert!(scratch.is_clean());
+}
+
 /// What the child of the next test runs: a session that never ends by itself.
 #[test]
 fn child_that_changes_settings_until_it_is_killed() {

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![allow(clippy::disallowed_methods, reason = "tests set their own scene")]
 
+mod changes;
 mod channels;
 mod faults;
 mod kernel;

@@ -2,14 +2,18 @@
 
 use super::prelude::*;
 
+/// Small routers and large ones.
+const DEVICES: [&str; 8] =
+    ["eth0", "eth1", "br-lan", "eth0.7", "pppoe-wan", "wlan0", "lan1", "lan2"];
+
 fn any_plan() -> impl Strategy<Value = (u32, Vec<(u8, u32, u64)>)> {
-    (1u32..70, prop::collection::vec((0u8..5, 0u32..3, any::<u64>()), 1..12))
+    (1u32..70, prop::collection::vec((0u8..5, 0u32..3, any::<u64>()), 1..40))
 }
 
 fn plan_of(count: u32, picks: &[(u8, u32, u64)]) -> Candidate {
     let mut settings: BTreeMap<Knob, Value> = BTreeMap::new();
     for &(kind, queue, seed) in picks {
-        let device = if seed % 2 == 0 { "eth0" } else { "eth1" };
+        let device = DEVICES[usize::try_from(seed % 8).unwrap()];
         let mut random = fastrand::Rng::with_seed(seed);
         let mut set: CpuSet = (0..count).filter(|_| random.bool()).map(CpuId).collect();
         let (knob, value) = match kind {
@@ -39,11 +43,11 @@ proptest! {
     #[test]
     fn apply_then_rollback_is_identity(
         first in any_plan(),
-        second in prop::collection::vec((0u8..5, 0u32..3, any::<u64>()), 1..12),
-        fault in prop::option::of((0usize..24, prop::sample::select(every_fault()))),
+        second in prop::collection::vec((0u8..5, 0u32..3, any::<u64>()), 1..40),
+        fault in prop::option::of((0usize..60, prop::sample::select(every_fault()))),
     ) {
         let (count, picks) = first;
-        let fake = FakeHost::router(count, &[("eth0", 3), ("eth1", 3)]);
+        let fake = FakeHost::router(count, &DEVICES.map(|device| (device, 3)));
         let scratch = Scratch::new();
         let old = fake.content();
         let one = plan_of(count, &picks);
