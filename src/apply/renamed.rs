@@ -5,7 +5,7 @@
 //! one that was given the old name since.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::knob::static_path;
 use super::rollback::now;
@@ -37,7 +37,7 @@ impl Devices {
 
     /// Makes the entries of a journal name their devices as they are called now. Gives what a
     /// person should know of it.
-    pub(super) fn follow(&self, journal: &mut Journal) -> Vec<String> {
+    pub(super) fn follow(&self, host: &dyn HostRead, journal: &mut Journal) -> Vec<String> {
         let mut notes = Vec::new();
         for entry in &mut journal.header.entries {
             let (Some(old), Some(new)) = (entry.knob.device().map(str::to_owned), self.name(entry))
@@ -48,6 +48,8 @@ impl Devices {
                 continue;
             }
             let Some(knob) = called(&entry.knob, new) else { continue };
+            entry.witness =
+                entry.witness.take().map(|handler| handler_called(host, handler, &old, new));
             // An interrupt line's file has the line's number and not the device's name.
             if !matches!(knob, Knob::IrqAffinity { .. }) {
                 entry.path = static_path(&knob);
@@ -74,6 +76,14 @@ impl Devices {
         }
         now(host, entry)
     }
+}
+
+/// A handler keeps its name until the device is set down and up again; then it is named after the
+/// new one.
+fn handler_called(host: &dyn HostRead, handler: PathBuf, old: &str, new: &str) -> PathBuf {
+    let name = handler.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    let renamed = handler.with_file_name(name.replacen(old, new, 1));
+    if host.list(&renamed).is_ok() { renamed } else { handler }
 }
 
 /// The same knob of a device of another name. Every knob says `device` in the journal's form, so

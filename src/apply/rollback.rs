@@ -1,9 +1,9 @@
 //! Back to the state before, from the journals: on request, or because a process died.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::collateral::moved;
-use super::knob::{read_text, reshapes};
+use super::knob::{meaning, read_text, reshapes};
 use super::place::{Place, place};
 use super::renamed::Devices;
 use super::undo::{Left, Now, Restore, undo};
@@ -11,7 +11,8 @@ use super::write::{listed, restore};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::{HostRead, HostWrite};
-use crate::model::knob::Knob;
+use crate::model::cpuset::CpuSet;
+use crate::model::knob::{Knob, Value};
 use crate::store::journal::{Entry, Journal, Phase, Step};
 use crate::store::{Lock, StateDir};
 
@@ -182,7 +183,7 @@ fn unwind(host: &dyn HostWrite, lock: &Lock, mode: &Mode) -> Result<(RolledBack,
     }
     let devices = if todo.is_empty() { Devices::default() } else { Devices::of(host) };
     for journal in &mut todo {
-        result.notes.extend(devices.follow(journal));
+        result.notes.extend(devices.follow(host, journal));
     }
     result.notes.dedup();
     // From here on it is unfinished: should this process be killed, the next one goes on.
@@ -251,16 +252,48 @@ pub(super) fn bring_back(
 
 /// What is in an entry's file.
 pub(super) fn now(host: &dyn HostRead, entry: &Entry) -> Now {
-    let witness = entry.witness.as_ref().map(|path| host.list(path));
-    if witness.is_some_and(|found| found.is_err_and(|e| e.is_absent())) {
-        // The number may be another line's by now.
-        return moved(host, entry).unwrap_or(Now::Gone);
+    let absent = |path: &PathBuf| host.list(path).is_err_and(|e| e.is_absent());
+    if entry.witness.as_ref().is_some_and(absent)
+        && let Some(elsewhere) = moved(host, entry)
+    {
+        return elsewhere;
+    }
+    if entry.witness.as_ref().is_some_and(|handler| is_anothers(host, handler)) {
+        return Now::Gone;
     }
     match read_text(host, &entry.path) {
+        Ok(text) if lost_its_cpus(host, entry, &text) => Now::Displaced(text),
         Ok(text) => Now::Text(text),
         Err(e) if e.is_absent() => Now::Gone,
         Err(e) => Now::Unreadable(format!("it can't be read ({})", e.reason())),
     }
+}
+
+/// Whether an interrupt number is another line's by now. Without any handler it is nobody's: its
+/// driver frees the handler when the device is set down, and the mask waits there for the next
+/// (kernel/irq/manage.c `irq_setup_affinity` keeps what a user has set).
+fn is_anothers(host: &dyn HostRead, handler: &Path) -> bool {
+    let is_gone = |path: &Path| host.list(path).is_err_and(|e| e.is_absent());
+    let Some(line) = handler.parent().filter(|_| is_gone(handler)) else { return false };
+    let names = host.list(line).unwrap_or_default();
+    // Only handlers are directories there.
+    names.iter().any(|name| host.list(&line.join(name)).is_ok())
+}
+
+/// Whether the CPUs that a line was sent to are all offline, and the kernel has let it go to every
+/// other (kernel/irq/cpuhotplug.c `migrate_one_irq`).
+fn lost_its_cpus(host: &dyn HostRead, entry: &Entry, now: &str) -> bool {
+    let cpus = |text: &str| match meaning(&entry.knob, text) {
+        Ok(Value::Cpus(set)) => Some(set),
+        _ => None,
+    };
+    let is_irq = matches!(entry.knob, Knob::IrqAffinity { .. });
+    let (true, Some(now)) = (is_irq, cpus(now)) else { return false };
+    let online = host.text(Path::new("/sys/devices/system/cpu/online")).ok();
+    let Some(online) = online.and_then(|list| list.parse::<CpuSet>().ok()) else { return false };
+    let away =
+        |text: &String| cpus(text).is_some_and(|set| !set.iter().any(|cpu| online.contains(cpu)));
+    online.is_subset(&now) && !entry.after.is_empty() && entry.after.iter().all(away)
 }
 
 /// Interrupts and governors are the machine's, not the namespace's: those stay to be undone.

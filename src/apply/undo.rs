@@ -20,6 +20,8 @@ pub enum Now {
         /// What is in it.
         text: String,
     },
+    /// This text, in place of what was written: the kernel had to, for the CPUs are gone.
+    Displaced(String),
     /// The file, its device or its interrupt line is gone: there is nothing to restore.
     Gone,
     /// It can't be read, for this reason.
@@ -111,8 +113,9 @@ fn one(plan: &mut Undo, newest: &Entry, chain: &[(&Entry, Progress)], now: Now, 
         plan.stuck.push(left(None, "the journal names a file that is not this setting's"));
         return;
     }
+    let displaced = matches!(now, Now::Displaced(_));
     let current = match now {
-        Now::Text(text) | Now::Elsewhere { text, .. } => text,
+        Now::Text(text) | Now::Elsewhere { text, .. } | Now::Displaced(text) => text,
         Now::Gone => {
             plan.gone.push((knob, path));
             return;
@@ -123,9 +126,12 @@ fn one(plan: &mut Undo, newest: &Entry, chain: &[(&Entry, Progress)], now: Now, 
         }
     };
     let (mut value, mut foreign) = (current.clone(), false);
+    if displaced && let Some(ours) = newest.after.last() {
+        value.clone_from(ours);
+    }
     // What was there before one of them is there again: it and all newer ones are undone already,
     // by a rollback that was cut short.
-    let undone = chain.iter().rposition(|(entry, _)| same_text(&knob, &entry.before, &current));
+    let undone = chain.iter().rposition(|(entry, _)| same_text(&knob, &entry.before, &value));
     for (place, (entry, progress)) in chain.iter().enumerate().skip(undone.map_or(0, |n| n + 1)) {
         let is = |text: &String| same_text(&knob, text, &value);
         // A write that had begun may have left anything, if the driver is odd enough.
@@ -216,6 +222,14 @@ mod tests {
             [journal(2, "2", &["3"], Progress::Done), journal(1, "0", &["1"], Progress::Done)];
         assert_eq!(back(&meddled, "3", false), (Some("2".into()), true));
         assert_eq!(back(&meddled, "3", true), (Some("0".into()), false));
+    }
+
+    #[test]
+    fn what_the_kernel_put_there_because_the_cpus_went_is_undone_too() {
+        let one = journal(1, "1", &["8"], Progress::Done);
+        let plan = undo(&[&one], |_| Now::Displaced("7".into()), false);
+        assert!(plan.foreign.is_empty());
+        assert_eq!((plan.restore[0].from.as_str(), plan.restore[0].to.as_str()), ("7", "1"));
     }
 
     #[test]

@@ -59,16 +59,16 @@ fn what_others_set_since_is_shown_and_only_overwritten_by_force() {
 }
 
 #[test]
-fn a_device_that_went_and_a_line_that_is_anothers_now_are_left_alone() {
+fn a_device_that_went_is_left_alone_and_a_line_without_a_handler_is_restored() {
     let (fake, scratch) = (router(), Scratch::new());
-    do_apply(&fake, &fake, &spread(), &scratch).unwrap();
-    fake.unplug(Path::new("/sys/class/net/eth1"));
-    // The driver re-created its queues: the number belongs to another line.
-    fake.unplug(Path::new("/proc/irq/24/eth0-0"));
     let line = Path::new("/proc/irq/24/smp_affinity");
     let before = fake.content()[line].clone();
+    do_apply(&fake, &fake, &spread(), &scratch).unwrap();
+    fake.unplug(Path::new("/sys/class/net/eth1"));
+    // Its device was set down; the mask waits there for the next handler.
+    fake.unplug(Path::new("/proc/irq/24/eth0-0"));
     let done = do_rollback(&fake, &scratch).unwrap();
-    assert_eq!(done.notes.iter().filter(|n| n.contains("not here any more")).count(), 3);
+    assert_eq!(done.notes.iter().filter(|n| n.contains("not here any more")).count(), 2);
     assert_eq!(fake.content()[line], before);
     assert!(scratch.is_clean());
 }
