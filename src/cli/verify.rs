@@ -9,6 +9,7 @@ use crate::apply::pending::{Patience, split};
 use crate::discover;
 use crate::error::Result;
 use crate::exit_code::ExitCode;
+use crate::model::cpuset::CpuSet;
 use crate::model::knob::Value;
 use crate::store;
 use crate::verify::{self, Check, Report, State};
@@ -91,17 +92,19 @@ fn text(context: &Context, report: &Report, journals_known: bool) -> String {
             State::Absent(why) => format!("absent: {why}"),
             State::Unreadable(why) => format!("unreadable: {why}"),
         };
+        let effective = |cpus: &CpuSet| Value::Cpus(cpus.clone()).to_string();
         table.row([
             check.knob.to_string(),
             check.wanted.to_string(),
             check.actual.as_ref().map_or_else(|| "?".into(), ToString::to_string),
-            check
-                .effective
-                .as_ref()
-                .map_or_else(String::new, |cpus| Value::Cpus(cpus.clone()).to_string()),
+            // Only interrupts have it.
+            check.effective.as_ref().map_or_else(|| "-".into(), effective),
             state,
             since(check, journals_known),
         ]);
+    }
+    if !report.checks.is_empty() {
+        table.drop_empty();
     }
     let mut lines = table.lines();
     if let Some(first) = lines.first_mut() {
@@ -112,7 +115,7 @@ fn text(context: &Context, report: &Report, journals_known: bool) -> String {
             *line = out.warn(&*line);
         }
     }
-    lines.extend(report.drifted().filter(|c| c.state == State::Drifted).map(|c| changed_by(c)));
+    lines.extend(report.drifted().filter(|c| c.state == State::Drifted).map(changed_by));
     let (drifted, waiting) = (report.drifted().count(), report.pending().count());
     let here = report.checks.len() - waiting;
     lines.push(if drifted > 0 {
