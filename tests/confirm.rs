@@ -320,3 +320,19 @@ fn an_address_to_watch_is_checked_before_anything_is_changed() {
     assert!(said.contains("watching 198.18.2.2"), "{said}");
     router.ok(&["rollback"]);
 }
+
+#[test]
+fn what_a_killed_process_left_of_its_own_is_cleared_away() {
+    need_root!();
+    let router = Router::new("leftovers");
+    let state = router.place.dir.join("state");
+    std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700)
+        .create(&state)
+        .unwrap();
+    // Killed with the lock, before its journal's first line was whole.
+    std::fs::write(state.join("lock"), "1\napply plan.toml\n").unwrap();
+    std::fs::write(state.join("journal-0001"), "{\"format\":\"linerate-jour").unwrap();
+    let said = router.said(&["rollback"]);
+    assert!(said.contains("nothing to undo"), "{said}");
+    assert!(!state.exists(), "nothing is left behind");
+}

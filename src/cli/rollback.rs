@@ -16,6 +16,13 @@ pub(super) fn run(context: &Context, args: &RollbackArgs) -> Result<ExitCode> {
     let state = store::state_dir();
     // Without a journal there is nothing to lock, and no right is needed to say so.
     if apply::status(host, &state)?.is_empty() && state.armed()?.is_none() {
+        // What a killed process left is cleared away: its lock, a journal that it had not begun.
+        if state.path().is_dir()
+            && let Ok(lock) = state.lock("rollback")
+        {
+            apply::settle(host, &lock)?;
+            state.forget_undone(&lock)?;
+        }
         if out.json {
             out.json(&Undone { format: "linerate-rollback", version: 1, restored: Vec::new() })?;
         }
