@@ -20,9 +20,13 @@ const UNWANTED: [&str; 9] = [
     "kernel/drivers/infiniband",
     "kernel/drivers/staging",
     "kernel/drivers/iio",
-    "kernel/drivers/usb",
+    "kernel/drivers/usb/serial",
     "kernel/drivers/net/wireless",
 ];
+
+/// Says that a tree is whole; another name whenever [`UNWANTED`] changes, so that trees of before
+/// are unpacked anew.
+const COMPLETE: &str = "complete-with-usb";
 
 /// An unpacked kernel.
 #[derive(Debug)]
@@ -67,7 +71,7 @@ impl Kernel {
         let packages = current_packages()?;
         let key = packages.first().map(|p| format!("{}_{}", p.name, p.version)).unwrap_or_default();
         let tree = cache.join(key);
-        if !tree.join("complete").exists() {
+        if !tree.join(COMPLETE).exists() {
             unpack(&packages, &tree)?;
         }
         Self::open(&tree)
@@ -214,7 +218,7 @@ fn unpack_into(packages: &[Package], tree: &Path) -> Result<()> {
     decompress(&modules)?;
     let depmod = if Path::new("/sbin/depmod").exists() { "/sbin/depmod" } else { "depmod" };
     run(Command::new(depmod).arg("-b").arg(tree).arg(&release))?;
-    fs::write(tree.join("complete"), "").map_err(|e| Error::failed("complete", e))
+    fs::write(tree.join(COMPLETE), "").map_err(|e| Error::failed(COMPLETE, e))
 }
 
 /// Uncompressed modules load faster in an emulated guest, and its busybox need not know how.

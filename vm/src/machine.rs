@@ -27,6 +27,8 @@ pub enum Nic {
     E1000e,
     /// Lines named after the virtio device, not after the network device.
     VirtioNet,
+    /// On USB: its packets come by the one line of the host controller. In the guest it is usb0.
+    UsbNet,
 }
 
 impl Nic {
@@ -35,6 +37,7 @@ impl Nic {
             Self::Vmxnet3 => "vmxnet3",
             Self::E1000e => "e1000e",
             Self::VirtioNet => "virtio-net-pci",
+            Self::UsbNet => "usb-net,bus=xhci.0",
         }
     }
 }
@@ -205,11 +208,16 @@ impl Machine {
         // The emulated time stamp counters differ between CPUs; mitigations only cost time here.
         command
             .args(["-append", "console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=unstable"]);
+        if self.nics.contains(&Nic::UsbNet) {
+            // One plain line, as the controllers of small boards have.
+            command.args(["-device", "nec-usb-xhci,id=xhci,msi=off,msix=off"]);
+        }
         for (index, nic) in self.nics.iter().enumerate() {
             command.arg("-netdev").arg(format!("hubport,id=n{index},hubid=0"));
             // Without a boot ROM, QEMU needs no ROM package.
+            let rom = if *nic == Nic::UsbNet { "" } else { ",romfile=" };
             command.arg("-device").arg(format!(
-                "{},netdev=n{index},mac=52:54:00:12:34:{index:02x},romfile=",
+                "{},netdev=n{index},mac=52:54:00:12:34:{index:02x}{rom}",
                 nic.device()
             ));
         }

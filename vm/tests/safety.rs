@@ -1,0 +1,225 @@
+//! Nothing is lost: not by kills at random moments, not when the clock is set back, CPUs go away or
+//! devices come and go in between; and a card on USB is steered by its controller's line.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
+
+mod common;
+
+use common::{assert_same, codes, interrupts, mask};
+use linerate_vm::{Machine, Nic};
+
+/// The card's packets arrive at the line of its host controller: that is what is moved.
+#[test]
+fn a_card_on_usb_is_steered_by_its_controllers_line() {
+    const SCRIPT: &str = r#"
+i=0
+until [ -e /sys/class/net/usb0 ]; do
+    i=$((i + 1)); [ $i -lt 100 ] || { echo "no usb0"; ls /sys/class/net; exit 92; }
+    usleep 100000
+done
+ip link set eth0 name eth1
+ip link set usb0 name eth0
+peer
+line=$(awk '/xhci/ { sub(":", "", $1); print $1; exit }' /proc/interrupts)
+# No candidate moves a lone line for its own sake: this one names it, and we say where.
+echo 2 >/proc/irq/$line/smp_affinity
+echo $line >/out/line
+state before
+step plan linerate plan --candidate one-cpu -o /tmp/plan.toml
+sed -i '/"irq-affinity"/,/^reason/s/^after = .*/after = "0"/' /tmp/plan.toml
+cp /tmp/plan.toml /out/plan.toml
+step apply linerate apply /tmp/plan.toml
+state applied
+pings
+cat /proc/interrupts >/out/interrupts-1
+pings
+cat /proc/interrupts >/out/interrupts-2
+step verify linerate verify /tmp/plan.toml
+step rollback linerate rollback
+state after
+"#;
+    let machine = Machine::new(2, &[Nic::E1000e, Nic::UsbNet]);
+    let modules = ["xhci_pci", "usbnet", "cdc_ether", "e1000e"];
+    let Some(outcome) = common::run(&machine, &common::contents(&modules, SCRIPT)) else { return };
+    let codes = codes(&outcome);
+    for step in ["plan", "apply", "verify", "rollback"] {
+        assert_eq!(codes[step], 0, "{step}: {}", outcome.output);
+    }
+    let number: u32 = outcome.text("line").trim().parse().unwrap();
+    let (before, applied) =
+        (mask(&outcome.text("before"), number), mask(&outcome.text("applied"), number));
+    assert_ne!(
+        before,
+        applied,
+        "the controller's line was not moved: {}",
+        outcome.text("plan.toml")
+    );
+    assert_eq!((before, applied), (2, 1), "{}", outcome.text("plan.toml"));
+    assert_same(&outcome, "before", "after");
+    let count = |file: &str| {
+        let line = interrupts(&outcome.text(file)).into_iter().find(|l| l.number == number);
+        line.unwrap().counts
+    };
+    let (one, two) = (count("interrupts-1"), count("interrupts-2"));
+    assert!(two[0] > one[0] + 10, "the packets did not follow: {one:?} {two:?}");
+}
+
+/// `kill -9` of `apply` and of `rollback` at random moments; what the next call leaves is compared
+/// with the state before, all of it. LINERATE_VM_KILLS says how often.
+#[test]
+fn killed_at_random_moments_everything_is_as_before() {
+    const SCRIPT: &str = r#"
+masks() {
+    grep -H '' /proc/irq/*/smp_affinity /sys/class/net/*/queues/*/* /proc/sys/net/core/* 2>/dev/null
+}
+peer
+for n in $(lines_of eth0); do echo 1 >/proc/irq/$n/smp_affinity; done
+linerate plan --candidate CANDIDATE -o /tmp/plan.toml >/out/planned 2>&1
+state before
+masks >/tmp/before
+now() { read -r up _ </proc/uptime; echo ${up%.*}${up#*.}; }
+for warm in 1 2; do
+    from=$(now); linerate apply -q /tmp/plan.toml >/dev/null; took=$(($(now) - from)); linerate rollback -q >/dev/null
+done
+masks >/tmp/undone; cmp /tmp/before /tmp/undone || exit 93
+i=0 wrong=0 cut=0 midway=0
+while [ $i -lt KILLS ]; do
+    i=$((i + 1))
+    verb="apply /tmp/plan.toml"
+    if [ $((i % 2)) = 0 ]; then linerate apply -q /tmp/plan.toml >/dev/null; verb=rollback; fi
+    linerate $verb >/dev/null 2>&1 &
+    if [ $((i % 3)) = 0 ]; then
+        # Anywhere in its run, in hundredths of a second.
+        usleep $(((RANDOM * 32768 + RANDOM) % (took * 9000 + 1)))
+    else
+        # Where it writes: that is the end of it, and short.
+        n=0
+        until [ -e /run/linerate/lock ] || [ $n -gt 200000 ]; do n=$((n + 1)); done
+        usleep $((RANDOM % 12000))
+    fi
+    kill -9 $! 2>/dev/null && cut=$((cut + 1))
+    wait $! 2>/dev/null
+    masks >/tmp/midway
+    if cmp -s /tmp/before /tmp/midway; then :; else midway=$((midway + 1)); fi
+    # Either way of going on must do.
+    if [ $((i % 4)) -lt 2 ]; then linerate lab down >/dev/null 2>&1; fi
+    linerate rollback >/tmp/said 2>&1 || { echo "rollback $i: $?"; cat /tmp/said; wrong=$((wrong + 1)); }
+    masks >/tmp/after
+    if ! cmp -s /tmp/before /tmp/after; then
+        wrong=$((wrong + 1)); echo "kill $i of $verb"; diff /tmp/before /tmp/after
+    fi
+    [ ! -e /run/linerate ] || { wrong=$((wrong + 1)); echo "kill $i: left"; ls /run/linerate; }
+done
+state after
+echo "$i $cut $midway $wrong" >/out/kills
+"#;
+    let kills = std::env::var("LINERATE_VM_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(20);
+    let script = SCRIPT.replace("KILLS", &kills.to_string()).replace("CANDIDATE", "irq-spread");
+    let mut machine = Machine::new(4, &[Nic::Vmxnet3, Nic::Vmxnet3]);
+    machine.timeout += std::time::Duration::from_secs(3 * kills);
+    let Some(outcome) = common::run(&machine, &common::contents(&["vmxnet3"], &script)) else {
+        return;
+    };
+    assert_eq!(outcome.code, 0, "{}", outcome.output);
+    let told: Vec<u64> =
+        outcome.text("kills").split_whitespace().map(|n| n.parse().unwrap()).collect();
+    let [done, cut, midway, wrong] = told[..] else { panic!("{}", outcome.output) };
+    println!("{done} kills, {cut} in time, {midway} with settings changed, {wrong} wrong");
+    assert_eq!((done, wrong), (kills, 0), "{}", outcome.output);
+    assert!(cut >= kills / 5 && midway > 0, "the kills came too late: {cut}, {midway} of {kills}");
+    assert_same(&outcome, "before", "after");
+}
+
+/// The wall clock goes back an hour while a change waits; CPUs go offline and a device is renamed
+/// between plan, apply and rollback.
+#[test]
+fn the_clock_cpus_and_names_may_change_in_between() {
+    const SCRIPT: &str = r#"
+peer
+for n in $(lines_of eth0); do echo 1 >/proc/irq/$n/smp_affinity; done
+linerate plan --candidate irq-spread -o /tmp/plan.toml
+cp /tmp/plan.toml /out/plan.toml
+state before
+
+# The deadline does not move with the clock.
+step waiting linerate apply --confirm 4 --no-probe /tmp/plan.toml
+date -s @$(($(date +%s) - 3600)) >/dev/null
+read -r from _ </proc/uptime
+while [ -e /run/linerate/deadman.json ]; do
+    usleep 50000
+    read -r now _ </proc/uptime
+    [ $((${now%.*} - ${from%.*})) -lt 20 ] || break
+done
+state after-clock
+echo "${from%.*} ${now%.*}" >/out/clock
+step too-late linerate confirm
+
+# A CPU that the plan names goes away before it is applied: refused or made, never half.
+echo 0 >/sys/devices/system/cpu/cpu3/online
+state without-cpu
+step apply-without-cpu linerate apply /tmp/plan.toml
+step rollback-without-cpu linerate rollback
+state after-without-cpu
+echo 1 >/sys/devices/system/cpu/cpu3/online
+
+# And after it was applied: the kernel had to move what was there, which is nobody's decision.
+for n in $(lines_of eth0); do echo 1 >/proc/irq/$n/smp_affinity; done
+state before-again
+step apply linerate apply /tmp/plan.toml
+echo 0 >/sys/devices/system/cpu/cpu3/online
+step rollback linerate rollback
+echo 1 >/sys/devices/system/cpu/cpu3/online
+state after-again
+
+# Renamed while the plan is in force; a second time it is up again, with handlers of the new name.
+for again in 1 2; do
+    step apply-$again linerate apply /tmp/plan.toml
+    ip link set eth0 down
+    ip link set eth0 name uplink0
+    [ $again = 1 ] || ip link set uplink0 up
+    step renamed-$again linerate rollback
+    if [ $again = 1 ]; then
+        # A line that is shut down takes no mask: listed, kept, and undone once it can be.
+        ip link set uplink0 up
+        step up-again linerate rollback
+    fi
+    step verify-renamed linerate verify /tmp/plan.toml
+    ip link set uplink0 down
+    ip link set uplink0 name eth0
+    ip link set eth0 up
+    state after-rename-$again
+done
+"#;
+    let machine = Machine::new(4, &[Nic::Vmxnet3, Nic::Vmxnet3]);
+    let Some(outcome) = common::run(&machine, &common::contents(&["vmxnet3"], SCRIPT)) else {
+        return;
+    };
+    let codes = codes(&outcome);
+    let code = |step: &str| codes[step];
+    assert_eq!((code("waiting"), code("too-late")), (0, 7), "{}", outcome.output);
+    let times: Vec<u64> =
+        outcome.text("clock").split_whitespace().map(|n| n.parse().unwrap()).collect();
+    assert!(times[1] - times[0] <= 7, "{times:?}: it waited for the wall clock");
+    assert_same(&outcome, "before", "after-clock");
+
+    assert!([0, 2, 5, 7].contains(&code("apply-without-cpu")), "{}", outcome.output);
+    assert_eq!(code("rollback-without-cpu"), 0, "{}", outcome.output);
+    assert_same(&outcome, "without-cpu", "after-without-cpu");
+
+    assert_eq!(code("apply"), 0, "{}", outcome.output);
+    assert_eq!(code("rollback"), 0, "{}", outcome.output);
+    assert_same(&outcome, "before-again", "after-again");
+
+    assert_ne!(code("verify-renamed"), 0, "{}", outcome.output);
+    let said = outcome.text("verify-renamed.out") + &outcome.text("verify-renamed.err");
+    assert!(said.contains("eth0"), "{said}");
+    let masks = |state: &str| -> Vec<String> {
+        let text = outcome.text(state);
+        text.lines().filter(|l| l.starts_with("/proc/irq/")).map(str::to_owned).collect()
+    };
+    assert_eq!([code("up-again"), code("renamed-2")], [0, 0], "{}", outcome.output);
+    assert!([0, 8].contains(&code("renamed-1")), "{}", outcome.output);
+    for again in ["1", "2"] {
+        assert_eq!(masks("before-again"), masks(&format!("after-rename-{again}")), "{again}");
+    }
+}
