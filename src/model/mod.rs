@@ -18,3 +18,4 @@ pub mod stack;
 pub mod sysctl;
 pub mod telemetry;
 pub mod units;
+pub mod wire;
