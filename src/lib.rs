@@ -51,6 +51,8 @@ pub mod bench;
 
 pub mod tune;
 
+pub mod search;
+
 pub mod experiment;
 
 pub mod rank;

@@ -21,6 +21,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("plan", &["model"]),
     ("experiment", &["model"]),
     ("rank", &["model"]),
+    // Shares the statistics.
+    ("search", &["model", "experiment"]),
     // The system: `sys` makes the calls, `host` is the door that everything else goes through.
     ("sys", &["model"]),
     ("host", &["model", "sys"]),
@@ -39,7 +41,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("lab", &["model", "parse", "host", "sys", "store", "error", "exit_code"]),
     // Makes traffic and measures it.
     ("load", &["model", "host", "sys", "error", "exit_code"]),
-    ("bench", &["model", "host", "sys", "lab", "load", "sample", "error", "exit_code"]),
+    ("bench", &["model", "host", "sys", "search", "lab", "load", "sample", "error", "exit_code"]),
     // Puts the stages together.
     (
         "tune",
@@ -74,6 +76,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "discover",
             "plan",
             "experiment",
+            "search",
             "store",
             "apply",
             "verify",

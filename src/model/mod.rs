@@ -15,6 +15,7 @@ pub mod path;
 pub mod plan;
 pub mod snapshot;
 pub mod stack;
+pub mod sweep;
 pub mod sysctl;
 pub mod telemetry;
 pub mod units;

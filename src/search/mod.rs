@@ -1,0 +1,30 @@
+//! How much a router forwards: searches over the offered rate.
+//!
+//! ```text
+//!            ┌───────── Trial { rate, seconds } ────────▶┐
+//!   goals ─▶ Search                     a simulation, the lab or a wire
+//!     │      └◀──── Outcome { sent, lost, seconds } ────┘
+//!     ▼
+//!   lower bound, upper bound, conditional throughput       (one each per goal)
+//!
+//!   (offered, achieved) with repeats ─▶ knee
+//! ```
+//!
+//! Terms, of draft-ietf-bmwg-mlrsearch. A *trial* is traffic at one rate for some seconds. A *goal*
+//! says how much may be lost, and how long one must have looked. A *load* is a rate with all its
+//! trials; for each goal it is a *lower bound* (met), an *upper bound* (not met) or undecided. The
+//! *relevant* bounds are the lowest upper bound and the highest lower bound below it: where a higher
+//! rate loses less than a lower one, the lower one counts. *NDR* and *PDR* are the non-drop and the
+//! partial drop rate: what is found for a goal that allows no loss, and for one that allows a little.
+//!
+//! Pure: no clock, no traffic, no files; who drives it measures.
+
+mod goal;
+mod knee;
+mod load;
+mod mlr;
+
+pub use goal::{BadGoal, Preset, check, ndr, pdr};
+pub use knee::{Point, TOLERANCE, knee};
+pub use load::{Judgement, Load, Outcome, OutcomeError, Target};
+pub use mlr::{Search, Step, Trial};
