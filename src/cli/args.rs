@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::sweep::SweepArgs;
 use crate::lab::{LabSpec, Shape};
 use crate::load::LoadSpec;
 use crate::model::measurement::{Direction, Protocol, Scenario};
@@ -79,6 +80,8 @@ pub enum Verb {
     Bench(BenchArgs),
     /// Find the best configuration by experiment, with intervals
     Tune(TuneArgs),
+    /// Go through rates, frame sizes, segments or MTUs; find the knee, NDR and PDR
+    Sweep(SweepArgs),
     /// Turn a result file into HTML, Markdown or text
     Report(ReportArgs),
     /// Record this machine in one file, for bug reports and to work on it elsewhere
@@ -583,7 +586,7 @@ pub enum Place {
     Wan,
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+pub(super) fn seconds(text: &str) -> Result<f64, String> {
     seconds_or_zero(text)
         .and_then(|s| if s > 0.0 { Ok(s) } else { Err("must be more than 0".into()) })
 }
@@ -602,7 +605,7 @@ fn seconds_or_zero(text: &str) -> Result<f64, String> {
     }
 }
 
-fn megabits(text: &str) -> Result<f64, String> {
+pub(super) fn megabits(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(m) if m.is_finite() && m > 0.0 && m < 1e7 => Ok(m),
         _ => Err("not a rate in Mbit/s".into()),
@@ -613,7 +616,7 @@ fn profile(text: &str) -> Result<Profile, String> {
     text.parse()
 }
 
-fn direction(text: &str) -> Result<Direction, String> {
+pub(super) fn direction(text: &str) -> Result<Direction, String> {
     match text {
         "down" => Ok(Direction::Down),
         "up" => Ok(Direction::Up),

@@ -55,8 +55,8 @@ pub(super) fn run(context: &Context, args: &BenchArgs) -> Result<ExitCode> {
     drop(workbench);
     if out.json {
         out.json(&Benched {
-            format: "linerate-bench",
-            version: 1,
+            format: store::measured::BENCH_FORMAT,
+            version: store::measured::BENCH_VERSION,
             class: EvidenceClass::Lab,
             candidate: &candidate.name,
             scenario: args.load.scenario_of(args.scenario, args.protocol),

@@ -20,6 +20,7 @@ mod report;
 mod rollback;
 mod scenarios;
 mod show;
+pub mod sweep;
 mod table;
 mod tune;
 mod verify;
@@ -84,6 +85,7 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         Verb::Status => rollback::status(&context),
         Verb::Bench(args) => bench::run(&context, args),
         Verb::Tune(args) => tune::run(&context, args),
+        Verb::Sweep(args) => sweep::run(&context, args),
         Verb::Capture(args) => capture::run(&context, args),
         Verb::Record(args) => record::run(&context, args),
         Verb::Rank(args) => rank::run(&context, args),

@@ -109,7 +109,7 @@ struct Tuned<'a> {
 }
 
 /// Three minutes of measuring must not end at a directory that is not there.
-fn refuse_unwritable(file: &Path) -> Result<()> {
+pub(super) fn refuse_unwritable(file: &Path) -> Result<()> {
     let dir = file.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if file.is_dir() {
         return Err(Error::usage(format!("write {}", file.display()), "it is a directory"));

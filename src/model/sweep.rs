@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::measurement::{Direction, Ended, EvidenceClass, Refusal, Scenario};
+use super::measurement::{Direction, EvidenceClass, Refusal, Scenario};
 use super::snapshot::Machine;
 use super::units::BitRate;
 use super::wire::{Frame, PacketRate};
@@ -130,6 +130,20 @@ impl fmt::Display for SweepKind {
     }
 }
 
+/// Why a sweep, or a search in it, ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SweepEnd {
+    /// All was measured.
+    Complete,
+    /// The time allowed was used up.
+    Budget,
+    /// Too many runs in a row were refused, or no rate could be offered steadily.
+    Refused,
+    /// The user stopped it.
+    Interrupted,
+}
+
 /// What held a run back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -210,7 +224,7 @@ pub struct RateSearch {
     /// One per goal.
     pub results: Vec<GoalResult>,
     /// Why it ended.
-    pub ended: Ended,
+    pub ended: SweepEnd,
 }
 
 /// Everything that a sweep recorded.
@@ -243,7 +257,7 @@ pub struct Sweep {
     /// Of a rate series. In packets per second.
     pub knee: Option<Knee>,
     /// Why it ended.
-    pub ended: Ended,
+    pub ended: SweepEnd,
     /// What a reader must know to judge it.
     pub notes: Vec<String>,
 }

@@ -18,6 +18,7 @@ pub mod disk;
 pub mod journal;
 pub mod labs;
 mod lock;
+pub mod measured;
 pub mod plan;
 pub mod result;
 pub mod swap;

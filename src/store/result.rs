@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 
@@ -31,8 +32,8 @@ struct Envelope<'a> {
 }
 
 #[derive(Deserialize)]
-struct Header {
-    format: Option<serde_json::Value>,
+pub(super) struct Header {
+    pub(super) format: Option<serde_json::Value>,
     version: Option<serde_json::Value>,
 }
 
@@ -78,50 +79,73 @@ fn make_finite(measurement: &mut Measurement) {
 /// # Errors
 /// A usage error that says what is wrong with the file.
 pub fn from_json(text: &[u8], name: &str) -> Result<Experiment> {
+    document(text, name, FORMAT, VERSION, KIND_HINT)
+}
+
+/// Reads one of our JSON documents: `name` is what errors call it, `hint` where such a file comes
+/// from.
+///
+/// # Errors
+/// A usage error that says what is wrong with the file.
+pub(super) fn document<T: DeserializeOwned>(
+    text: &[u8],
+    name: &str,
+    format: &str,
+    newest: u32,
+    hint: &str,
+) -> Result<T> {
     let what = || format!("read result {name}");
-    if text.iter().all(u8::is_ascii_whitespace) {
-        return Err(Error::usage(what(), "the file is empty").hint(CUT_HINT));
-    }
-    let header: Header = serde_json::from_slice(text).map_err(|e| bad_json(&what(), text, &e))?;
+    let header = header(text, name, hint)?;
     match header.format.as_ref().map(serde_json::Value::as_str) {
-        Some(Some(FORMAT)) => {}
+        Some(Some(found)) if found == format => {}
         Some(Some(other)) => {
-            return Err(Error::usage(what(), format!("it is a \"{other}\", not a {FORMAT}"))
-                .hint(KIND_HINT));
+            return Err(
+                Error::usage(what(), format!("it is a \"{other}\", not a {format}")).hint(hint)
+            );
         }
         _ => {
             return Err(
-                Error::usage(what(), format!("no \"format\": \"{FORMAT}\" in it")).hint(KIND_HINT)
+                Error::usage(what(), format!("no \"format\": \"{format}\" in it")).hint(hint)
             );
         }
     }
     let version = header.version.as_ref().and_then(serde_json::Value::as_u64);
     match version {
-        Some(version) if version == u64::from(VERSION) => {}
-        Some(version) if version > u64::from(VERSION) => {
+        Some(version) if version == u64::from(newest) => {}
+        Some(version) if version > u64::from(newest) => {
             return Err(Error::usage(
                 what(),
                 format!(
                     "written by a newer linerate (format version {version}; this one reads \
-                     {VERSION})"
+                     {newest})"
                 ),
             )
             .hint("read it with the linerate that wrote it, or update this one"));
         }
         _ => {
             let shown = header.version.map_or_else(|| "none".to_owned(), |v| v.to_string());
-            return Err(Error::usage(what(), format!("format version {shown} does not exist"))
-                .hint(KIND_HINT));
+            return Err(
+                Error::usage(what(), format!("format version {shown} does not exist")).hint(hint)
+            );
         }
     }
-    serde_json::from_slice(text).map_err(|e| bad_json(&what(), text, &e))
+    serde_json::from_slice(text).map_err(|e| bad_json(&what(), text, &e, hint))
+}
+
+/// What a document says of itself.
+pub(super) fn header(text: &[u8], name: &str, hint: &str) -> Result<Header> {
+    let what = || format!("read result {name}");
+    if text.iter().all(u8::is_ascii_whitespace) {
+        return Err(Error::usage(what(), "the file is empty").hint(CUT_HINT));
+    }
+    serde_json::from_slice(text).map_err(|e| bad_json(&what(), text, &e, hint))
 }
 
 const CUT_HINT: &str = "copy it again from where it was made; linerate itself never leaves half a \
                         file behind";
 const KIND_HINT: &str = "give the result file that `linerate tune` wrote";
 
-fn bad_json(what: &str, text: &[u8], error: &serde_json::Error) -> Error {
+fn bad_json(what: &str, text: &[u8], error: &serde_json::Error, hint: &str) -> Error {
     // A cut within a number (`1.`) is a syntax error at the very end.
     let at_end = error.line() == text.trim_ascii_end().split(|b| *b == b'\n').count()
         && text.trim_ascii_start().starts_with(b"{")
@@ -135,7 +159,7 @@ fn bad_json(what: &str, text: &[u8], error: &serde_json::Error) -> Error {
         Category::Data => Error::usage(what, format!("not as a result must be: {error}"))
             .hint("it was changed since it was written; use the original"),
         Category::Syntax | Category::Io | Category::Eof => {
-            Error::usage(what, format!("not JSON: {error}")).hint(KIND_HINT)
+            Error::usage(what, format!("not JSON: {error}")).hint(hint)
         }
     }
 }
@@ -145,14 +169,19 @@ fn bad_json(what: &str, text: &[u8], error: &serde_json::Error) -> Error {
 /// # Errors
 /// A usage error (exit 2) that says what is wrong with the file; exit 4 if it may not be read.
 pub fn read(path: &Path) -> Result<Experiment> {
+    from_json(&bytes(path, KIND_HINT)?, &path.display().to_string())
+}
+
+/// What is in a file that the user named, as long as it has the size of a result.
+pub(super) fn bytes(path: &Path, hint: &str) -> Result<Vec<u8>> {
     let what = format!("read result {}", path.display());
-    let file = File::open(path).map_err(|e| io_error(&what, &e))?;
+    let file = File::open(path).map_err(|e| io_error(&what, &e, hint))?;
     let mut bytes = Vec::new();
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|e| io_error(&what, &e))?;
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|e| io_error(&what, &e, hint))?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(Error::usage(what, "longer than any result (256 MiB)").hint(KIND_HINT));
+        return Err(Error::usage(what, "longer than any result (256 MiB)").hint(hint));
     }
-    from_json(&bytes, &path.display().to_string())
+    Ok(bytes)
 }
 
 /// Writes a result file: all of it or, whatever happens, what was there before.
@@ -163,10 +192,10 @@ pub fn write(path: &Path, experiment: &Experiment) -> Result<()> {
     write_file("result", path, to_json(experiment)?.as_bytes())
 }
 
-fn io_error(what: &str, error: &std::io::Error) -> Error {
+fn io_error(what: &str, error: &std::io::Error, hint: &str) -> Error {
     match error.kind() {
         ErrorKind::PermissionDenied => Error::not_permitted(what, words(error)),
-        ErrorKind::NotFound => Error::usage(what, words(error)).hint(KIND_HINT),
+        ErrorKind::NotFound => Error::usage(what, words(error)).hint(hint),
         _ => Error::usage(what, words(error)),
     }
 }

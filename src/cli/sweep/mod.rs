@@ -1,0 +1,290 @@
+//! `linerate sweep`: a series over the rate, the frame size, the MSS or the MTU, with NDR, PDR and
+//! the knee.
+
+mod args;
+mod text;
+
+pub use args::{SweepArgs, What};
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::context::Context;
+use super::output::Output;
+use super::{interrupt, plan as plan_verb, tune as tune_verb};
+use crate::bench::sweep::{Sweeper, ladder};
+use crate::error::Result;
+use crate::exit_code::ExitCode;
+use crate::host::clock;
+use crate::model::measurement::{EvidenceClass, Refusal, RefusalCode};
+use crate::model::snapshot::Machine;
+use crate::model::sweep::{Knee, Limit, RateSearch, Sweep, SweepEnd, SweepPoint};
+use crate::model::wire::{Frame, PacketRate};
+use crate::search::{Point, TOLERANCE, knee};
+use crate::store::measured::{SweepDocument, write_sweep};
+use crate::tune::Workbench;
+use crate::{bench, plan, store};
+
+/// Share of the time allowed that the series of rates may take before the search begins.
+const SERIES_SHARE: f64 = 0.5;
+
+/// Runs the command.
+pub(super) fn run(context: &Context, args: &SweepArgs) -> Result<ExitCode> {
+    context.live("sweep")?;
+    let out = &context.out;
+    args.check()?;
+    tune_verb::refuse_unwritable(&args.output)?;
+    let stop = interrupt::stop_flag()?;
+    let started = clock::wall();
+    out.say(args.announcement());
+    let mut tour = Tour::new(args, out, &stop);
+    let ran = tour.run();
+    out.progress_done();
+    // What was measured before something failed is kept.
+    let sweep = tour.record(started);
+    if let Some(sweep) = &sweep {
+        write_sweep(&args.output, sweep)?;
+        if out.json {
+            out.json(&SweepDocument::of(sweep))?;
+        } else {
+            out.data(text::render(out, sweep))?;
+        }
+        out.say(format_args!("record: {}", args.output.display()));
+    }
+    if ran? == SweepEnd::Interrupted {
+        out.say("interrupted: what was measured is kept, and everything was put back");
+        return Ok(ExitCode::Interrupted);
+    }
+    let stands = sweep.is_some_and(|s| runs(&s).any(SweepPoint::is_valid));
+    Ok(if stands { ExitCode::Done } else { ExitCode::Refused })
+}
+
+/// All runs of a sweep, those of searches included.
+fn runs(sweep: &Sweep) -> impl Iterator<Item = &SweepPoint> {
+    sweep.points.iter().chain(sweep.searches.iter().flat_map(|s| &s.trials))
+}
+
+/// A sweep under way.
+struct Tour<'a> {
+    args: &'a SweepArgs,
+    out: &'a Output,
+    stop: &'a AtomicBool,
+    deadline: Option<Duration>,
+    /// Known when the first lab stands.
+    place: Option<Place>,
+    points: Vec<SweepPoint>,
+    searches: Vec<RateSearch>,
+    knee: Option<Knee>,
+    ended: SweepEnd,
+    notes: Vec<String>,
+}
+
+struct Place {
+    machine: Machine,
+    candidate: String,
+}
+
+impl<'a> Tour<'a> {
+    fn new(args: &'a SweepArgs, out: &'a Output, stop: &'a AtomicBool) -> Self {
+        let budget = args.budget().and_then(|s| Duration::try_from_secs_f64(s).ok());
+        Self {
+            args,
+            out,
+            stop,
+            deadline: budget.map(|b| clock::monotonic() + b),
+            place: None,
+            points: Vec::new(),
+            searches: Vec::new(),
+            knee: None,
+            ended: SweepEnd::Complete,
+            notes: Vec::new(),
+        }
+    }
+
+    fn run(&mut self) -> Result<SweepEnd> {
+        let sizes = self.args.sizes();
+        match self.args.what {
+            What::Rate => self.in_lab(self.args.mtu, Self::rate)?,
+            What::Frame => self.in_lab(self.args.mtu, Self::frames)?,
+            What::Mss => self.in_lab(self.args.mtu, |tour, bench| {
+                let sizes: Vec<_> = sizes.iter().map(|mss| (*mss, Some(*mss))).collect();
+                tour.tcp(bench, &sizes)
+            })?,
+            What::Mtu => {
+                for mtu in sizes {
+                    self.in_lab(mtu, |tour, bench| tour.tcp(bench, &[(mtu, None)]))?;
+                    if self.ended != SweepEnd::Complete {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(self.ended)
+    }
+
+    /// Builds a lab, sets its router up, and does the job in it.
+    fn in_lab(
+        &mut self,
+        mtu: u32,
+        job: impl FnOnce(&mut Self, &bench::Context) -> Result<SweepEnd>,
+    ) -> Result<()> {
+        let lock = store::state_dir().lock("sweep")?;
+        let workbench = Workbench::build(&self.args.lab(mtu), lock)?;
+        workbench.notes.iter().for_each(|note| self.out.say(note));
+        let candidates = plan::candidates(workbench.snapshot());
+        let candidate = plan_verb::find(&candidates, &self.args.candidate)?.clone();
+        if self.place.is_none() && workbench.bench().shared_cpus {
+            self.notes.push(
+                "the load generator shares the router's CPUs: what it takes, the router lacks"
+                    .into(),
+            );
+        }
+        self.place.get_or_insert_with(|| Place {
+            machine: workbench.snapshot().machine.clone(),
+            candidate: candidate.name.clone(),
+        });
+        self.ended = workbench.with(&candidate, |bench| job(self, bench))?;
+        Ok(())
+    }
+
+    /// Offers a series of rates, and searches for the goals.
+    fn rate(&mut self, bench: &bench::Context) -> Result<SweepEnd> {
+        let args = self.args;
+        let frame = args.frame();
+        let series_deadline = self.share(SERIES_SHARE);
+        let (out, stop) = (self.out, self.stop);
+        let mut on = |point: &SweepPoint| text::progress(out, point);
+        let mut sweeper = Sweeper {
+            context: bench,
+            direction: args.direction,
+            streams: args.streams,
+            deadline: series_deadline,
+            stop,
+            on: &mut on,
+        };
+        let payload = frame.udp_payload();
+        let packets = |mbit: f64| PacketRate(mbit * 1e6 / 8.0 / f64::from(payload));
+        let most = match args.to {
+            Some(mbit) => packets(mbit),
+            None => {
+                // How much that is, is not known before it was tried.
+                let point = sweeper.offer(frame, None, args.run)?;
+                point.offered.unwrap_or(point.achieved)
+            }
+        };
+        let from = args.from.map_or(PacketRate(most.0 * 0.1), packets);
+        let rates = ladder(from, most, args.steps);
+        let ended = sweeper.series(frame, &rates, args.repeats, args.run, &mut self.points)?;
+        self.knee = knee(&rates_of(&self.points), TOLERANCE);
+        if ended == SweepEnd::Interrupted {
+            return Ok(ended);
+        }
+        if ended == SweepEnd::Budget {
+            self.notes
+                .push("the series of rates was cut short to leave time for the search".into());
+        }
+        sweeper.deadline = self.deadline;
+        let search = sweeper.search(frame, &args.goals(), args.to.map(packets))?;
+        let ended = search.ended;
+        self.searches.push(search);
+        Ok(ended)
+    }
+
+    /// Searches for the goals at each frame size.
+    fn frames(&mut self, bench: &bench::Context) -> Result<SweepEnd> {
+        let args = self.args;
+        let sizes = args.sizes();
+        let (out, stop) = (self.out, self.stop);
+        let mut on = |point: &SweepPoint| text::progress(out, point);
+        for (done, size) in sizes.iter().enumerate() {
+            let frame = Frame(*size);
+            let mut sweeper = Sweeper {
+                context: bench,
+                direction: args.direction,
+                streams: args.streams,
+                // What one size does not need is the others'.
+                deadline: self.share(1.0 / (sizes.len() - done) as f64),
+                stop,
+                on: &mut on,
+            };
+            let bits = f64::from(frame.udp_payload()) * 8.0;
+            let maximum = args.to.map(|mbit| PacketRate(mbit * 1e6 / bits));
+            match sweeper.search(frame, &args.goals(), maximum) {
+                Ok(search) => {
+                    let ended = search.ended;
+                    self.searches.push(search);
+                    if ended == SweepEnd::Interrupted {
+                        return Ok(ended);
+                    }
+                    if ended != SweepEnd::Complete {
+                        self.ended = ended;
+                    }
+                }
+                // One size that can't be measured takes nothing from the others.
+                Err(error) if error.code() == ExitCode::Refused => {
+                    self.notes.push(format!("frames of {size} bytes: {error}"));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(self.ended)
+    }
+
+    fn tcp(&mut self, bench: &bench::Context, sizes: &[(u32, Option<u32>)]) -> Result<SweepEnd> {
+        let args = self.args;
+        let out = self.out;
+        let mut on = |point: &SweepPoint| text::progress(out, point);
+        let mut sweeper = Sweeper {
+            context: bench,
+            direction: args.direction,
+            streams: args.streams,
+            deadline: self.deadline,
+            stop: self.stop,
+            on: &mut on,
+        };
+        sweeper.tcp_series(sizes, args.repeats, args.run, &mut self.points)
+    }
+
+    /// The end of a share of the time that is left.
+    fn share(&self, share: f64) -> Option<Duration> {
+        let now = clock::monotonic();
+        self.deadline.map(|deadline| now + deadline.saturating_sub(now).mul_f64(share))
+    }
+
+    fn record(self, started: String) -> Option<Sweep> {
+        let place = self.place?;
+        Some(Sweep {
+            program: env!("CARGO_PKG_VERSION").into(),
+            command: std::env::args().collect(),
+            started,
+            class: EvidenceClass::Lab,
+            machine: place.machine,
+            scenario: self.args.scenario(),
+            candidate: place.candidate,
+            kind: self.args.kind(),
+            direction: self.args.direction,
+            quick: self.args.is_quick(),
+            points: self.points,
+            searches: self.searches,
+            knee: self.knee,
+            ended: self.ended,
+            notes: self.notes,
+        })
+    }
+}
+
+/// What of a series says where the knee is: a rate that the sender could not send was not offered, and
+/// what its own receiver lost the router forwarded.
+fn rates_of(points: &[SweepPoint]) -> Vec<Point> {
+    let stands = |p: &&SweepPoint| {
+        let passes =
+            |r: &Refusal| matches!(r.code, RefusalCode::GeneratorBound | RefusalCode::NoTraffic);
+        p.refusals.iter().all(passes) && !matches!(p.limit, Some(Limit::Sender | Limit::Receiver))
+    };
+    let point = |p: &SweepPoint| {
+        // By the whole run's counts: what was under way when the window closed still arrived.
+        let offered = p.offered?.0;
+        Some(Point { offered, achieved: offered * (1.0 - p.loss_ratio()?), level: p.asked?.0 })
+    };
+    points.iter().filter(stands).filter_map(point).collect()
+}

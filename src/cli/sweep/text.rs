@@ -1,0 +1,293 @@
+//! A sweep for people.
+
+use crate::cli::output::Output;
+use crate::cli::table::Table;
+use crate::experiment::CONFIDENCE;
+use crate::experiment::stats::{mean, t_interval};
+use crate::model::measurement::{Protocol, RefusalCode};
+use crate::model::sweep::{
+    GoalOutcome, Knee, KneeVerdict, Limit, RateSearch, Sweep, SweepEnd, SweepKind, SweepPoint,
+};
+use crate::model::units::BitRate;
+use crate::model::wire::{Encapsulation, Frame, PacketRate, tcp_ceiling};
+
+/// The link that rates are set beside.
+const GIGABIT: BitRate = BitRate(1e9);
+
+/// One line while it runs.
+pub(super) fn progress(out: &Output, point: &SweepPoint) {
+    let asked = point.asked.map_or_else(String::new, |rate| format!(" of {rate} asked"));
+    let refused = if point.is_valid() { "" } else { " (refused)" };
+    out.progress(format_args!(
+        "{} bytes: {:.0} Mbit/s, {}{asked}{refused}",
+        point.size,
+        point.goodput.mbps(),
+        point.achieved
+    ));
+}
+
+/// The whole sweep.
+pub(super) fn render(out: &Output, sweep: &Sweep) -> String {
+    let s = &sweep.scenario;
+    let mut lines = vec![out.bold(format_args!(
+        "sweep of {}: {} {}, {} streams, {} rules, router {}",
+        sweep.kind, s.name, sweep.direction, s.streams, s.rules, sweep.candidate
+    ))];
+    match s.protocol {
+        Protocol::Udp => lines.extend(rates(sweep)),
+        Protocol::Tcp => lines.extend(sizes(sweep)),
+    }
+    if let Some(knee) = &sweep.knee {
+        let frame = sweep.points.first().map_or(Frame(0), |p| p.frame);
+        lines.push(knee_line(out, knee, frame));
+    }
+    if !sweep.searches.is_empty() {
+        lines.extend(searches(&sweep.searches));
+    }
+    lines.extend(remarks(out, sweep));
+    lines.join("\n")
+}
+
+fn mbit(rate: PacketRate, frame: Frame) -> String {
+    format!("{:.1}", rate.bits(frame.udp_payload()).mbps())
+}
+
+/// The rates of a series, repeats together.
+fn rates(sweep: &Sweep) -> Vec<String> {
+    if sweep.points.is_empty() {
+        return Vec::new();
+    }
+    let mut table = Table::new(&[
+        "asked Mbit/s",
+        "packets/s",
+        "sent packets/s",
+        "arrived packets/s",
+        "lost",
+        "wire Mbit/s",
+        "busiest CPU",
+        "limit",
+    ]);
+    for group in groups(&sweep.points, |p| p.asked.map_or(0.0, |r| r.0)) {
+        let Some(first) = group.first() else { continue };
+        let valid: Vec<&SweepPoint> =
+            group.iter().copied().filter(|p| p.loss_ratio().is_some()).collect();
+        let sum =
+            |of: fn(&SweepPoint) -> Option<u64>| valid.iter().filter_map(|p| of(p)).sum::<u64>();
+        let (sent, lost) = (sum(|p| p.sent), sum(|p| p.lost));
+        let offered: Vec<f64> = valid.iter().filter_map(|p| Some(p.offered?.0)).collect();
+        let arrived: Vec<f64> =
+            valid.iter().filter_map(|p| Some(p.offered?.0 * (1.0 - p.loss_ratio()?))).collect();
+        let asked = first.asked.unwrap_or(PacketRate(0.0));
+        let wire = mean(&arrived).map(|a| PacketRate(a).bits(first.frame.wire_bytes()).mbps());
+        table.row([
+            mbit(asked, first.frame),
+            format!("{:.0}", asked.0),
+            with_interval(&offered),
+            with_interval(&arrived),
+            if sent > 0 { share(lost as f64 / sent as f64) } else { "?".into() },
+            wire.map_or_else(|| "?".into(), |w| format!("{w:.1}")),
+            percent(group.iter().map(|p| p.busiest_cpu).fold(0.0, f64::max)),
+            limits(&group),
+        ]);
+    }
+    table.lines()
+}
+
+/// What a segment or packet size brings.
+fn sizes(sweep: &Sweep) -> Vec<String> {
+    let heading = if sweep.kind == SweepKind::Mss { "MSS" } else { "MTU" };
+    let mut table = Table::new(&[
+        heading,
+        "frame",
+        "on the wire",
+        "Mbit/s",
+        "packets/s",
+        "of them in 1 Gbit/s",
+        "1 Gbit/s carries Mbit/s",
+        "busiest CPU",
+        "runs",
+    ]);
+    for group in groups(&sweep.points, |p| f64::from(p.size)) {
+        let Some(first) = group.first() else { continue };
+        let valid: Vec<&SweepPoint> = group.iter().copied().filter(|p| p.is_valid()).collect();
+        let of = |value: fn(&SweepPoint) -> f64| valid.iter().map(|p| value(p)).collect::<Vec<_>>();
+        let ceiling = match sweep.kind {
+            // The options that every segment has are in the MSS.
+            SweepKind::Mss => {
+                first.frame.most_per_second(GIGABIT).bits(first.size.saturating_sub(12))
+            }
+            _ => tcp_ceiling(GIGABIT, Encapsulation::Plain, first.size),
+        };
+        table.row([
+            first.size.to_string(),
+            first.frame.0.to_string(),
+            first.frame.wire_bytes().to_string(),
+            with_interval(&of(|p| p.goodput.mbps())),
+            with_interval(&of(|p| p.achieved.0)),
+            format!("{:.0}", first.frame.most_per_second(GIGABIT).0),
+            format!("{:.1}", ceiling.mbps()),
+            percent(group.iter().map(|p| p.busiest_cpu).fold(0.0, f64::max)),
+            match group.len() - valid.len() {
+                0 => group.len().to_string(),
+                refused => format!("{} and {refused} refused", valid.len()),
+            },
+        ]);
+    }
+    table.lines()
+}
+
+fn knee_line(out: &Output, knee: &Knee, frame: Frame) -> String {
+    let at = |rate: Option<f64>| {
+        rate.map_or_else(String::new, |r| {
+            format!("{} Mbit/s ({})", mbit(PacketRate(r), frame), PacketRate(r))
+        })
+    };
+    let single = if knee.has_intervals { "" } else { "; single runs, no interval possible" };
+    let text = match knee.verdict {
+        KneeVerdict::Found => format!(
+            "between {} and {}, about {} by the best fit",
+            at(knee.holds_up_to),
+            at(knee.fails_at),
+            at(knee.estimate)
+        ),
+        KneeVerdict::NoneUpToMaximum => {
+            format!("none up to the maximum offered, {}", at(Some(knee.maximum)))
+        }
+        KneeVerdict::BelowLowest => {
+            format!("below the lowest rate; {} was not followed either", at(knee.fails_at))
+        }
+        KneeVerdict::Undecided => format!(
+            "not clear: some rates up to {} are neither followed nor not; more --repeats or a \
+             longer --run tell",
+            at(Some(knee.maximum))
+        ),
+    };
+    let missing = knee.tolerance * 100.0;
+    format!("{}: {text} (followed: at most {missing:.0} % missing{single})", out.bold("knee"))
+}
+
+fn searches(searches: &[RateSearch]) -> Vec<String> {
+    let mut table = Table::new(&[
+        "frame",
+        "goal",
+        "holds, packets/s",
+        "fails, packets/s",
+        "Mbit/s",
+        "wire Mbit/s",
+        "of 1 Gbit/s",
+        "forwarded, packets/s",
+        "trials",
+        "",
+    ]);
+    for search in searches {
+        for result in &search.results {
+            let number = |rate: Option<f64>| rate.map_or_else(|| "-".into(), |r| format!("{r:.0}"));
+            let lower = result.lower.map(PacketRate);
+            let told = |of: &dyn Fn(PacketRate) -> String| lower.map_or_else(|| "-".into(), of);
+            let frame = search.frame;
+            let line = frame.most_per_second(GIGABIT).0;
+            table.row([
+                frame.0.to_string(),
+                format!("{} ({} lost)", result.goal.name, share(result.goal.loss_ratio)),
+                number(result.lower),
+                number(result.upper),
+                told(&|r| mbit(r, frame)),
+                told(&|r| format!("{:.1}", r.bits(frame.wire_bytes()).mbps())),
+                told(&|r| percent(r.0 / line)),
+                number(result.throughput),
+                search.trials.len().to_string(),
+                words(result.outcome, search),
+            ]);
+        }
+    }
+    table.lines()
+}
+
+fn words(outcome: GoalOutcome, search: &RateSearch) -> String {
+    match (outcome, &search.capped) {
+        (GoalOutcome::AtOrAboveMaximum, Some(_)) => "at or above what could be offered".into(),
+        (outcome, _) => outcome.to_string(),
+    }
+}
+
+fn remarks(out: &Output, sweep: &Sweep) -> Vec<String> {
+    let mut lines = Vec::new();
+    for search in &sweep.searches {
+        if let Some(why) = &search.capped {
+            lines.push(out.warn(format_args!(
+                "frames of {} bytes: offered at most {}: {why}; above that, nothing is known of the \
+                 router",
+                search.frame.0, search.maximum
+            )));
+        }
+    }
+    // Rates that could not be sent are told by the maximum.
+    let capped = sweep.searches.iter().any(|s| s.capped.is_some());
+    let told = |code| capped && code == RefusalCode::UnderSent;
+    let mut refused: Vec<(&str, usize)> = Vec::new();
+    for refusal in super::runs(sweep).flat_map(|p| &p.refusals).filter(|r| !told(r.code)) {
+        match refused.iter_mut().find(|(why, _)| *why == refusal.why) {
+            Some((_, times)) => *times += 1,
+            None => refused.push((&refusal.why, 1)),
+        }
+    }
+    const SHOWN: usize = 5;
+    for (why, times) in refused.iter().take(SHOWN) {
+        let times = if *times > 1 { format!(" ({times} times)") } else { String::new() };
+        lines.push(out.warn(format_args!("refused: {why}{times}")));
+    }
+    if refused.len() > SHOWN {
+        lines.push(out.warn(format_args!("and {} more, all in the record", refused.len() - SHOWN)));
+    }
+    let ended = match sweep.ended {
+        SweepEnd::Complete => None,
+        SweepEnd::Budget => {
+            Some("the time allowed was over before it was finished; more with --seconds")
+        }
+        SweepEnd::Refused => Some("given up before it was finished: too many runs were refused"),
+        SweepEnd::Interrupted => Some("stopped before it was finished"),
+    };
+    lines.extend(ended.map(|why| out.warn(why)));
+    lines.extend(sweep.notes.iter().map(|note| out.dim(format_args!("note: {note}"))));
+    if sweep.quick && !sweep.searches.is_empty() {
+        lines.push(out.dim("note: quick is exploratory; --preset rfc2544 is the full search"));
+    }
+    lines.push(out.dim(format_args!("evidence: {}", sweep.class.meaning())));
+    lines
+}
+
+/// Points with the same key, by the key.
+fn groups(points: &[SweepPoint], key: impl Fn(&SweepPoint) -> f64) -> Vec<Vec<&SweepPoint>> {
+    let mut sorted: Vec<&SweepPoint> = points.iter().collect();
+    sorted.sort_by(|a, b| key(a).total_cmp(&key(b)));
+    sorted.chunk_by(|a, b| key(a) == key(b)).map(<[_]>::to_vec).collect()
+}
+
+/// The mean with its 95 % interval, where there are repeats.
+fn with_interval(values: &[f64]) -> String {
+    match (mean(values), t_interval(values, CONFIDENCE)) {
+        (Some(_), Some(i)) => format!("{:.0} ± {:.0}", i.mean, i.half),
+        (Some(mean), None) => format!("{mean:.0}"),
+        _ => "-".into(),
+    }
+}
+
+fn share(ratio: f64) -> String {
+    let percent = ratio * 100.0;
+    if percent > 0.0 && percent < 0.01 {
+        format!("{percent:.4} %")
+    } else {
+        format!("{percent:.2} %")
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+fn limits(group: &[&SweepPoint]) -> String {
+    let has = |limit| group.iter().any(|p| p.limit == Some(limit));
+    let all = [Limit::Sender, Limit::Receiver, Limit::Router];
+    let found: Vec<String> = all.into_iter().filter(|l| has(*l)).map(|l| l.to_string()).collect();
+    found.join(", ")
+}
