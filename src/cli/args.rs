@@ -82,6 +82,8 @@ pub enum Verb {
     Tune(TuneArgs),
     /// Go through rates, frame sizes, segments or MTUs; find the knee, NDR and PDR
     Sweep(SweepArgs),
+    /// Set the figures of two result files side by side, with intervals
+    Compare(CompareArgs),
     /// Turn a result file into HTML, Markdown or text
     Report(ReportArgs),
     /// Record this machine in one file, for bug reports and to work on it elsewhere
@@ -473,6 +475,20 @@ pub enum ReportFormat {
     Markdown,
     /// Plain text
     Text,
+}
+
+/// `compare`
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// What to compare with: a file of tune, sweep or bench --json
+    #[arg(value_name = "A")]
+    pub a: PathBuf,
+    /// What is compared
+    #[arg(value_name = "B")]
+    pub b: PathBuf,
+    /// Also if they are not of one kind: other scenario, other class of evidence
+    #[arg(long)]
+    pub anyway: bool,
 }
 
 /// `capture`

@@ -5,6 +5,7 @@ pub mod args;
 mod bench;
 mod board;
 mod capture;
+mod compare;
 mod confirm;
 pub mod context;
 mod event;
@@ -86,6 +87,7 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         Verb::Bench(args) => bench::run(&context, args),
         Verb::Tune(args) => tune::run(&context, args),
         Verb::Sweep(args) => sweep::run(&context, args),
+        Verb::Compare(args) => compare::run(&context, args),
         Verb::Capture(args) => capture::run(&context, args),
         Verb::Record(args) => record::run(&context, args),
         Verb::Rank(args) => rank::run(&context, args),

@@ -15,6 +15,7 @@
 //! Pure: same input, same output, no clock, no files.
 
 mod analyse;
+mod between;
 mod design;
 mod levels;
 pub mod stats;
@@ -24,6 +25,7 @@ pub use analyse::{
     Analysis, CandidateResult, Drift, Effect, Noise, Options, Rate, RefusalCount, analyse,
     analyse_with, compare, precise_enough,
 };
+pub use between::{Between, between};
 pub use design::{Block, DesignError, Step, design};
 pub use levels::usable_rate;
 pub use verdict::{BAND, Best, Leaning, Trailing, Verdict};
