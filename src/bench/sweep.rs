@@ -40,13 +40,6 @@ pub const TCP_OMIT: f64 = 0.2;
 /// Ethernet, IPv4 and TCP header with timestamps: what device counters count beside the payload.
 const TCP_HEADERS: f64 = 66.0;
 
-/// Why no more is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Halt {
-    Budget,
-    Interrupted,
-}
-
 /// One router, and how it is loaded throughout a sweep.
 pub struct Sweeper<'a> {
     /// The router and the generator.
@@ -146,7 +139,7 @@ impl Sweeper<'_> {
         for _ in 0..repeats {
             for &rate in &order {
                 if let Some(halt) = self.halt(seconds) {
-                    return Ok(halt.into());
+                    return Ok(halt);
                 }
                 match kept(self.offer(frame, Some(rate), seconds))? {
                     Some(point) => points.push(point),
@@ -173,7 +166,7 @@ impl Sweeper<'_> {
         for _ in 0..repeats {
             for &(size, mss) in &order {
                 if let Some(halt) = self.halt(seconds) {
-                    return Ok(halt.into());
+                    return Ok(halt);
                 }
                 match kept(self.tcp(size, mss, seconds))? {
                     Some(point) => points.push(point),
@@ -208,9 +201,15 @@ impl Sweeper<'_> {
         };
         let maximum = match maximum {
             Some(maximum) => maximum,
-            None => match self.most(frame, first, &mut record)? {
-                Some(most) => most,
-                None => return Ok(record),
+            None => match self.most(frame, first, &mut record.trials)? {
+                Some(most) => {
+                    record.capped = Some("the sender could not send more".to_owned());
+                    most
+                }
+                None => {
+                    record.ended = self.ending();
+                    return Ok(record);
+                }
             },
         };
         record.maximum = maximum;
@@ -226,29 +225,34 @@ impl Sweeper<'_> {
     }
 
     /// What the generator sends when nothing holds it back; `None` when it ended before that is known.
-    fn most(
+    /// The runs that it took are added to `tried`.
+    ///
+    /// # Errors
+    /// As [`Self::offer`]; refused (exit 6) where it can't be found out.
+    pub fn most(
         &mut self,
         frame: Frame,
         seconds: f64,
-        record: &mut RateSearch,
+        tried: &mut Vec<SweepPoint>,
     ) -> Result<Option<PacketRate>> {
         for _ in 0..PATIENCE {
-            if let Some(halt) = self.halt(seconds) {
-                record.ended = halt.into();
+            if self.halt(seconds).is_some() {
                 return Ok(None);
             }
-            let Some(point) = kept(self.offer(frame, None, seconds))? else {
-                record.ended = SweepEnd::Interrupted;
-                return Ok(None);
-            };
+            let Some(point) = kept(self.offer(frame, None, seconds))? else { return Ok(None) };
             let offered = point.offered.filter(|rate| rate.0 > 0.0);
-            record.trials.push(point);
-            if let Some(offered) = offered {
-                record.capped = Some("the sender could not send more".to_owned());
-                return Ok(Some(offered));
+            tried.push(point);
+            if offered.is_some() {
+                return Ok(offered);
             }
         }
-        Err(Error::new(ExitCode::Refused, "sweep: find the highest rate", why_refused(record)))
+        Err(Error::new(ExitCode::Refused, "sweep: find the highest rate", why_refused(tried)))
+    }
+
+    /// Why it ends now, when it has to.
+    #[must_use]
+    pub fn ending(&self) -> SweepEnd {
+        if self.stop.load(Ordering::Relaxed) { SweepEnd::Interrupted } else { SweepEnd::Budget }
     }
 
     fn drive(&mut self, search: &mut Search, record: &mut RateSearch) -> Result<SweepEnd> {
@@ -256,7 +260,7 @@ impl Sweeper<'_> {
         let mut missed: Option<(Trial, PacketRate)> = None;
         while let Step::Trial(trial) = search.next() {
             if let Some(halt) = self.halt(trial.seconds) {
-                return Ok(halt.into());
+                return Ok(halt);
             }
             let asked = Some(PacketRate(trial.rate));
             let Some(point) = kept(self.offer(record.frame, asked, trial.seconds))? else {
@@ -285,9 +289,13 @@ impl Sweeper<'_> {
                     if refused >= PATIENCE {
                         let what = "sweep: search for NDR and PDR";
                         if record.trials.len() <= PATIENCE as usize {
-                            return Err(Error::new(ExitCode::Refused, what, why_refused(record)));
+                            return Err(Error::new(
+                                ExitCode::Refused,
+                                what,
+                                why_refused(&record.trials),
+                            ));
                         }
-                        record.capped = Some(why_refused(record));
+                        record.capped = Some(why_refused(&record.trials));
                         return Ok(SweepEnd::Refused);
                     }
                 }
@@ -296,13 +304,14 @@ impl Sweeper<'_> {
         Ok(SweepEnd::Complete)
     }
 
-    fn halt(&self, seconds: f64) -> Option<Halt> {
+    /// Why a run of so many seconds must not begin.
+    fn halt(&self, seconds: f64) -> Option<SweepEnd> {
         if self.stop.load(Ordering::Relaxed) {
-            return Some(Halt::Interrupted);
+            return Some(SweepEnd::Interrupted);
         }
         let needed = Duration::try_from_secs_f64(seconds + OVERHEAD).ok()?;
         let over = self.deadline.is_some_and(|deadline| clock::monotonic() + needed > deadline);
-        over.then_some(Halt::Budget)
+        over.then_some(SweepEnd::Budget)
     }
 
     fn limit(&self, run: &Measurement, sent: Option<u64>, lost: Option<u64>) -> Option<Limit> {
@@ -363,7 +372,7 @@ fn judge(point: &SweepPoint, trial: &Trial) -> Said {
             point.achieved,
             "the receiver lost what the router forwarded above that".to_owned(),
         ),
-        _ => Said::Outcome(Outcome { sent, lost, seconds: point.seconds.max(trial.seconds * 0.5) }),
+        _ => Said::Outcome(Outcome { sent, lost, seconds: trial.seconds }),
     }
 }
 
@@ -377,8 +386,8 @@ fn kept(run: Result<SweepPoint>) -> Result<Option<SweepPoint>> {
     }
 }
 
-fn why_refused(record: &RateSearch) -> String {
-    let last = record.trials.last().map(|p| p.refusals.iter().map(|r| r.why.as_str()));
+fn why_refused(tried: &[SweepPoint]) -> String {
+    let last = tried.last().map(|p| p.refusals.iter().map(|r| r.why.as_str()));
     let why = last.map(|whys| whys.collect::<Vec<_>>().join("; ")).unwrap_or_default();
     let why = if why.is_empty() { "nothing was sent".to_owned() } else { why };
     format!("{PATIENCE} runs in a row were refused: {why}")
@@ -404,15 +413,6 @@ fn offered(sent: u64, seconds: f64, asked: Option<PacketRate>) -> PacketRate {
 
 fn busiest(run: &Measurement) -> f64 {
     run.cpus.iter().map(|cpu| (1.0 - cpu.idle).max(0.0)).fold(0.0, f64::max)
-}
-
-impl From<Halt> for SweepEnd {
-    fn from(halt: Halt) -> Self {
-        match halt {
-            Halt::Budget => Self::Budget,
-            Halt::Interrupted => Self::Interrupted,
-        }
-    }
 }
 
 /// The rates of a series: evenly from `from` to `to`, both included.

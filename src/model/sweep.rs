@@ -10,8 +10,7 @@ use super::units::BitRate;
 use super::wire::{Frame, PacketRate};
 
 /// What a search looks for: the highest rate at which not more is lost than this, and how sure one
-/// wants to be of it. The attributes are those of draft-ietf-bmwg-mlrsearch, section 4.6 ("Search
-/// Goal").
+/// wants to be of it. The attributes are those of a search goal in draft-ietf-bmwg-mlrsearch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Goal {
     /// `NDR` where nothing may be lost, `PDR` where a little may.

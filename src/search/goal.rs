@@ -52,14 +52,12 @@ impl Preset {
 }
 
 /// The same goal with no loss allowed.
-#[must_use]
-pub fn ndr(like: &Goal) -> Goal {
+fn ndr(like: &Goal) -> Goal {
     Goal { name: "NDR".into(), loss_ratio: 0.0, ..like.clone() }
 }
 
 /// The same goal with a loss of `ratio` allowed.
-#[must_use]
-pub fn pdr(like: &Goal, ratio: f64) -> Goal {
+fn pdr(like: &Goal, ratio: f64) -> Goal {
     Goal { name: "PDR".into(), loss_ratio: ratio, ..like.clone() }
 }
 

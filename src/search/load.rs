@@ -11,7 +11,8 @@
 //!   bad    >  W e                           upper bound: also if all that is missing were good
 //! ```
 //!
-//! draft-ietf-bmwg-mlrsearch, appendix A ("Load Classification").
+//! The load classification of draft-ietf-bmwg-mlrsearch; the reference implementation judges alike
+//! (tests/mlrsearch_oracle.rs).
 
 use thiserror::Error;
 

@@ -24,7 +24,7 @@ mod knee;
 mod load;
 mod mlr;
 
-pub use goal::{BadGoal, Preset, check, ndr, pdr};
+pub use goal::{BadGoal, Preset, check};
 pub use knee::{Point, TOLERANCE, knee};
 pub use load::{Judgement, Load, Outcome, OutcomeError, Target};
 pub use mlr::{Search, Step, Trial};

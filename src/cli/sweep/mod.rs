@@ -168,8 +168,10 @@ impl<'a> Tour<'a> {
             Some(mbit) => packets(mbit),
             None => {
                 // How much that is, is not known before it was tried.
-                let point = sweeper.offer(frame, None, args.run)?;
-                point.offered.unwrap_or(point.achieved)
+                match sweeper.most(frame, args.run, &mut Vec::new())? {
+                    Some(most) => most,
+                    None => return Ok(sweeper.ending()),
+                }
             }
         };
         let from = args.from.map_or(PacketRate(most.0 * 0.1), packets);
