@@ -10,11 +10,14 @@
 //!        holds  fails   offered
 //! ```
 //!
+//! The line is laid through the median of each rate's repeats: one run in which the machine stood still
+//! widens the bracket, as it must, but does not move the estimate.
+//!
 //! A threshold decides and not the fit alone: a router that collapses behind its knee, or one that
 //! loses a little everywhere, has a best fit as well, but it says nothing.
 
 use crate::experiment::CONFIDENCE;
-use crate::experiment::stats::{mean, t_interval};
+use crate::experiment::stats::{mean, median, t_interval};
 use crate::model::sweep::{Knee, KneeVerdict};
 
 /// The share of the offered rate that may be missing: what a generator's own unevenness makes.
@@ -68,7 +71,9 @@ pub fn knee(points: &[Point], tolerance: f64) -> Option<Knee> {
         (_, None) => KneeVerdict::Undecided,
     };
     let (holds_up_to, fails_at) = (holding.map(|l| l.offered), failing.map(|l| l.offered));
-    let estimate = holds_up_to.zip(fails_at).map(|(from, to)| fit(&points, from, to));
+    let middles: Vec<Point> =
+        points.chunk_by(|a, b| a.level == b.level).filter_map(middle).collect();
+    let estimate = holds_up_to.zip(fails_at).map(|(from, to)| fit(&middles, from, to));
     let has_intervals = levels.iter().all(|l| l.repeated);
     Some(Knee { verdict, tolerance, holds_up_to, fails_at, estimate, maximum, has_intervals })
 }
@@ -86,6 +91,13 @@ fn level(points: &[Point], tolerance: f64) -> Option<Level> {
         None => Followed::No,
     };
     Some(Level { offered, followed, repeated: interval.is_some() })
+}
+
+/// The medians of an offered rate's repeats.
+fn middle(points: &[Point]) -> Option<Point> {
+    let of = |value: fn(&Point) -> f64| median(&points.iter().map(value).collect::<Vec<_>>());
+    let level = points.first()?.level;
+    Some(Point { offered: of(|p| p.offered)?, achieved: of(|p| p.achieved)?, level })
 }
 
 /// The knee between two rates that leaves the smallest squares: y = x up to it, a line of any slope
@@ -153,6 +165,16 @@ mod tests {
         let knee = knee(&curve(&tens(), 3, collapse), TOLERANCE).unwrap();
         assert_eq!(knee.verdict, KneeVerdict::Found);
         assert!((70.0..=80.0).contains(&knee.estimate.unwrap()), "{knee:?}");
+    }
+
+    #[test]
+    fn a_run_in_which_the_machine_stood_still_does_not_move_the_estimate() {
+        let mut points = curve(&tens(), 5, |x| x.min(75.0));
+        let stalled = points.iter_mut().find(|p| p.level == 60.0).unwrap();
+        stalled.achieved *= 0.6;
+        let knee = knee(&points, TOLERANCE).unwrap();
+        assert!(knee.holds_up_to.unwrap() < 51.0, "60 is not clear: {knee:?}");
+        assert!((knee.estimate.unwrap() / 75.0 - 1.0).abs() < 0.02, "{knee:?}");
     }
 
     #[test]

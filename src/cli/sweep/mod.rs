@@ -279,8 +279,12 @@ impl<'a> Tour<'a> {
 /// what its own receiver lost the router forwarded.
 fn rates_of(points: &[SweepPoint]) -> Vec<Point> {
     let stands = |p: &&SweepPoint| {
-        let passes =
-            |r: &Refusal| matches!(r.code, RefusalCode::GeneratorBound | RefusalCode::NoTraffic);
+        let passes = |r: &Refusal| {
+            matches!(
+                r.code,
+                RefusalCode::GeneratorBound | RefusalCode::NoTraffic | RefusalCode::UnderSent
+            )
+        };
         p.refusals.iter().all(passes) && !matches!(p.limit, Some(Limit::Sender | Limit::Receiver))
     };
     let point = |p: &SweepPoint| {
