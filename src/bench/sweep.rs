@@ -198,6 +198,7 @@ impl Sweeper<'_> {
             frame,
             maximum: maximum.unwrap_or(PacketRate(0.0)),
             capped: None,
+            gave_up: None,
             trials: Vec::new(),
             results: Vec::new(),
             ended: SweepEnd::Complete,
@@ -284,7 +285,7 @@ impl Sweeper<'_> {
                     let rate = missed.take().map_or(rate, |m| PacketRate(m.1.0.max(rate.0)));
                     // A rate that shrinks each time is no maximum of anything.
                     if !search.cap(rate.0) || caps > MOST_CAPS {
-                        record.capped = Some(format!("{why}; no rate could be offered steadily"));
+                        record.gave_up = Some(format!("{why}; no rate could be offered steadily"));
                         return Ok(SweepEnd::Refused);
                     }
                     record.capped = Some(why);
@@ -300,7 +301,7 @@ impl Sweeper<'_> {
                                 why_refused(&record.trials),
                             ));
                         }
-                        record.capped = Some(why_refused(&record.trials));
+                        record.gave_up = Some(why_refused(&record.trials));
                         return Ok(SweepEnd::Refused);
                     }
                 }

@@ -218,6 +218,8 @@ pub struct RateSearch {
     pub maximum: PacketRate,
     /// What kept the maximum below what was asked for, if anything.
     pub capped: Option<String>,
+    /// Why it was given up, if it was.
+    pub gave_up: Option<String>,
     /// Trials in the order they ran, refused ones included.
     pub trials: Vec<SweepPoint>,
     /// One per goal.

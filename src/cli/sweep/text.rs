@@ -6,7 +6,8 @@ use crate::experiment::CONFIDENCE;
 use crate::experiment::stats::{mean, t_interval};
 use crate::model::measurement::{Protocol, RefusalCode};
 use crate::model::sweep::{
-    GoalOutcome, Knee, KneeVerdict, Limit, RateSearch, Sweep, SweepEnd, SweepKind, SweepPoint,
+    GoalOutcome, GoalResult, Knee, KneeVerdict, Limit, RateSearch, Sweep, SweepEnd, SweepKind,
+    SweepPoint,
 };
 use crate::model::units::BitRate;
 use crate::model::wire::{Encapsulation, Frame, PacketRate, tcp_ceiling};
@@ -213,12 +214,20 @@ fn words(outcome: GoalOutcome, search: &RateSearch) -> String {
 fn remarks(out: &Output, sweep: &Sweep) -> Vec<String> {
     let mut lines = Vec::new();
     for search in &sweep.searches {
-        if let Some(why) = &search.capped {
+        let held = |r: &GoalResult| r.outcome == GoalOutcome::AtOrAboveMaximum;
+        if let Some(why) = &search.capped
+            && search.results.iter().any(held)
+        {
             lines.push(out.warn(format_args!(
                 "frames of {} bytes: offered at most {}: {why}; above that, nothing is known of the \
                  router",
                 search.frame.0, search.maximum
             )));
+        }
+    }
+    for search in &sweep.searches {
+        if let Some(why) = &search.gave_up {
+            lines.push(out.warn(format_args!("frames of {} bytes: {why}", search.frame.0)));
         }
     }
     // Rates that could not be sent are told by the maximum.
