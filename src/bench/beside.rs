@@ -116,3 +116,52 @@ pub fn with_headroom(
     let idle_cpus = cpus.iter().map(|left| left.share).sum();
     Ok((measured, Headroom { direction: spec.direction, cpus, idle_cpus }))
 }
+
+/// What is looked at beside a load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Beside {
+    /// Nothing.
+    Nothing,
+    /// Round trips.
+    Latency,
+    /// The CPU time left on these.
+    Headroom(CpuSet),
+}
+
+/// What was seen beside the loads of several runs.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Seen {
+    /// One per run, where round trips were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub latency: Vec<LatencyBeside>,
+    /// One per run, where the time left was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub headroom: Vec<Headroom>,
+}
+
+/// As [`super::measure_directions`], looking beside each run.
+///
+/// # Errors
+/// As [`with_latency`] and [`with_headroom`].
+pub fn measure_directions(
+    context: &Context,
+    spec: &LoadSpec,
+    beside: &Beside,
+    stop: &AtomicBool,
+) -> Result<(Vec<Measurement>, Seen)> {
+    let mut seen = Seen::default();
+    let runs = super::each_direction(spec, &mut |spec| match beside {
+        Beside::Nothing => super::measure(context, spec, stop),
+        Beside::Latency => {
+            let (measured, latency) = with_latency(context, spec, stop)?;
+            seen.latency.push(latency);
+            Ok(measured)
+        }
+        Beside::Headroom(cpus) => {
+            let (measured, headroom) = with_headroom(context, spec, cpus, stop)?;
+            seen.headroom.push(headroom);
+            Ok(measured)
+        }
+    })?;
+    Ok((runs, seen))
+}

@@ -152,7 +152,15 @@ pub fn measure_directions(
     spec: &LoadSpec,
     stop: &AtomicBool,
 ) -> Result<Vec<Measurement>> {
-    let once = |direction| measure(context, &LoadSpec { direction, ..spec.clone() }, stop);
+    each_direction(spec, &mut |spec| measure(context, spec, stop))
+}
+
+/// [`measure_directions`] with another way to measure one.
+fn each_direction(
+    spec: &LoadSpec,
+    one: &mut dyn FnMut(&LoadSpec) -> Result<Measurement>,
+) -> Result<Vec<Measurement>> {
+    let mut once = |direction| one(&LoadSpec { direction, ..spec.clone() });
     if spec.direction != Direction::Both {
         return Ok(vec![once(spec.direction)?]);
     }

@@ -354,8 +354,17 @@ pub struct BenchArgs {
     #[arg(long, value_name = "MBIT", value_parser = megabits)]
     pub rate: Option<f64>,
     /// Payload of a UDP datagram in bytes [default: 1400, or what fits the path]
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..=8972))]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(16..=8972))]
     pub datagram: Option<u32>,
+    /// Send UDP as ready-made Ethernet frames, past the sender's IP stack: for small packets
+    #[arg(long)]
+    pub frames: bool,
+    /// Also probe round trips, idle and beside the load: p50, p99, p99.9
+    #[arg(long, conflicts_with_all = ["against", "headroom"])]
+    pub latency: bool,
+    /// Also measure what each CPU has left for other work beside the load (best with --rate)
+    #[arg(long, conflicts_with = "against")]
+    pub headroom: bool,
     /// Set the lab's router up as this candidate first (see `tune`): as-found, one-cpu, ...
     #[arg(long, value_name = "NAME", default_value = "as-found")]
     pub candidate: String,

@@ -6,13 +6,14 @@ use super::table::Table;
 use super::{board, confirm, interrupt, plan as plan_verb, scenarios};
 use crate::bench;
 use crate::bench::against::{AgainstIperf3, against_iperf3};
+use crate::bench::beside::{Beside, Latency, Seen};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
-use crate::load::LoadSpec;
+use crate::load::{LoadSpec, Sender};
 use crate::model::measurement::{Direction, EvidenceClass, Measurement, Protocol, Scenario};
 use crate::model::units::BitRate;
 use crate::tune::Workbench;
-use crate::{lab, plan};
+use crate::{lab, plan, store};
 
 /// Payload of a UDP datagram where nobody asks for another.
 const DATAGRAM: u32 = 1400;
@@ -50,8 +51,14 @@ pub(super) fn run(context: &Context, args: &BenchArgs) -> Result<ExitCode> {
         tracked: (lab.flows > 0).then(|| lab::tracked(&workbench.bench().router)).flatten(),
         path_mtu: workbench.bench().mtu,
     };
-    let runs =
-        workbench.with(&candidate, |bench| bench::measure_directions(bench, &spec, &stop))?;
+    let beside = match (args.latency, args.headroom) {
+        (true, _) => Beside::Latency,
+        (_, true) => Beside::Headroom(workbench.snapshot().usable_cpus()),
+        _ => Beside::Nothing,
+    };
+    let (runs, seen) = workbench.with(&candidate, |bench| {
+        bench::beside::measure_directions(bench, &spec, &beside, &stop)
+    })?;
     drop(workbench);
     if out.json {
         out.json(&Benched {
@@ -62,9 +69,11 @@ pub(super) fn run(context: &Context, args: &BenchArgs) -> Result<ExitCode> {
             scenario: args.load.scenario_of(args.scenario, args.protocol),
             lab: &built,
             runs: &runs,
+            beside: &seen,
         })?;
     } else {
-        out.data(text(context, &built, &candidate.title, &runs))?;
+        let told = text(context, &built, &candidate.title, &runs);
+        out.data([vec![told], beside_lines(context, &seen)].concat().join("\n"))?;
     }
     if stop.load(std::sync::atomic::Ordering::Relaxed) {
         return Err(Error::interrupted(what));
@@ -81,6 +90,9 @@ fn load_spec(args: &BenchArgs) -> Result<LoadSpec> {
     spec.protocol = args.protocol;
     spec.rate = args.rate.map(|mbit| BitRate(mbit * 1e6));
     spec.datagram = args.datagram.unwrap_or(DATAGRAM) as usize;
+    if args.frames {
+        spec.sender = Sender::Frames;
+    }
     spec.check()?;
     Ok(spec)
 }
@@ -153,6 +165,8 @@ struct Benched<'a> {
     scenario: Scenario,
     lab: &'a Built,
     runs: &'a [Measurement],
+    #[serde(flatten)]
+    beside: &'a Seen,
 }
 
 /// What was built.
@@ -229,4 +243,36 @@ fn text(context: &Context, built: &Built, title: &str, runs: &[Measurement]) -> 
     }
     lines.push(out.dim(format_args!("evidence: {}", EvidenceClass::Lab.meaning())));
     lines.join("\n")
+}
+
+/// Round trips, and what was left of the CPUs.
+fn beside_lines(context: &Context, seen: &Seen) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !seen.latency.is_empty() {
+        let mut table = Table::new(&["round trip, ms", "p50", "p99", "p99.9", "probes", "lost"]);
+        let time = |ms: Option<f64>| ms.map_or_else(|| "lost".into(), |ms| format!("{ms:.3}"));
+        let row = |name: String, l: &Latency| {
+            let (probes, lost) = (l.probes.to_string(), l.lost.to_string());
+            [name, time(l.p50), time(l.p99), time(l.p999), probes, lost]
+        };
+        for one in &seen.latency {
+            table.row(row(format!("before {}", one.direction), &one.idle));
+            table.row(row(format!("beside {}", one.direction), &one.loaded));
+        }
+        lines.extend(table.lines());
+    }
+    if !seen.headroom.is_empty() {
+        let mut table = Table::new(&["left for other work", "idle CPUs", "per CPU"]);
+        for one in &seen.headroom {
+            let cpus = one.cpus.iter().map(|c| format!("{} {:.0} %", c.cpu, c.share * 100.0));
+            let cpus = cpus.collect::<Vec<_>>().join(", ");
+            table.row([format!("beside {}", one.direction), format!("{:.2}", one.idle_cpus), cpus]);
+        }
+        lines.extend(table.lines());
+        lines.push(context.out.dim(
+            "work of an idle-priority thread as a share of what it did just before, without the \
+             load; the CPU shares above count that thread too",
+        ));
+    }
+    lines
 }

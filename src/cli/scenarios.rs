@@ -15,13 +15,24 @@ use crate::lab::{LabSpec, Shape};
 /// Usage for what should not be built without insisting.
 pub(super) fn lab(load: &LoadArgs, scenario: ScenarioName) -> Result<LabSpec> {
     let spec = load.lab_of(scenario);
-    if spec.shape.nat && spec.shape.ipv6 && !load.nat66 {
-        let why = "IPv6 has addresses for all: hosts keep their own and the router routes. \
-                   Translating them (NAT66) breaks what IPv6 is for";
-        return Err(Error::usage(format!("scenario {}", spec.shape), why)
-            .hint("route+ipv6 measures what an IPv6 router does; --nat66 insists"));
+    if !load.nat66 {
+        refuse_nat66(spec.shape)?;
     }
     Ok(spec)
+}
+
+/// Whether IPv6 would be translated.
+///
+/// # Errors
+/// Usage, with the reason why that is not wanted.
+pub(super) fn refuse_nat66(shape: Shape) -> Result<()> {
+    if shape.nat && shape.ipv6 {
+        let why = "IPv6 has addresses for all: hosts keep their own and the router routes. \
+                   Translating them (NAT66) breaks what IPv6 is for";
+        return Err(Error::usage(format!("scenario {shape}"), why)
+            .hint("route+ipv6 measures what an IPv6 router does; bench --nat66 insists"));
+    }
+    Ok(())
 }
 
 /// A line of the list.

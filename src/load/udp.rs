@@ -44,6 +44,9 @@ const ANSWER: u32 = 4;
 const END_TRIES: u32 = 15;
 /// Datagrams per system call. At a limited rate no more than 1 ms worth goes out at once.
 pub(super) const BATCH: usize = 64;
+/// What a stall of the sender held back is sent at no more than this multiple of the rate: as a
+/// burst it would overflow queues on the way, and look like loss at a rate that was never asked for.
+const CATCH_UP: f64 = 1.1;
 /// A burst that the receiving thread's wake-up takes to read must fit: 4 MiB.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
@@ -212,10 +215,12 @@ fn send(pair: &Pair, moved: &Moved, size: usize, rate: Option<f64>, shift: &mut 
     let batch = rate.map_or(BATCH, |r| ((r * 0.001 / size as f64) as usize).clamp(1, BATCH));
     let started = clock::monotonic();
     let mut next = 0u64;
+    let mut earliest = started;
     while shift.sending() {
         shift.tick();
         if let Some(rate) = rate {
-            shift.pause_until(due(started, next * size as u64, rate));
+            shift.pause_until(due(started, next * size as u64, rate).max(earliest));
+            earliest = due(clock::monotonic(), (batch * size) as u64, rate * CATCH_UP);
         }
         let burst = match &pair.way {
             None => burst(socket, next, batch, &padding),

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::args::{direction, megabits, seconds};
 use crate::error::{Error, Result};
-use crate::lab::LabSpec;
+use crate::lab::{LabSpec, Shape};
 use crate::model::measurement::{Direction, Protocol, Scenario};
 use crate::model::sweep::{Goal, SweepKind};
 use crate::model::wire::Frame;
@@ -73,9 +73,9 @@ pub struct SweepArgs {
     /// Largest IP packet in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(576..=9000))]
     pub mtu: u32,
-    /// Forward established flows through a software flowtable
-    #[arg(long)]
-    pub flowtable: bool,
+    /// What the lab is made of, as for `bench` (see `bench --list`)
+    #[arg(long, value_name = "SCENARIO", default_value = "nat")]
+    pub scenario: Shape,
     /// Set the lab's router up as this candidate first (see `tune`): as-found, one-cpu, ...
     #[arg(long, value_name = "NAME", default_value = "as-found")]
     pub candidate: String,
@@ -242,13 +242,13 @@ impl SweepArgs {
     }
 
     pub(super) fn lab(&self, mtu: u32) -> LabSpec {
-        LabSpec { rules: self.rules, mtu, flowtable: self.flowtable }
+        LabSpec { shape: self.scenario, ..LabSpec::nat(self.rules, mtu) }
     }
 
     /// For the record; with `mtu`, the one of the command line.
     pub(super) fn scenario(&self) -> Scenario {
         Scenario {
-            name: if self.flowtable { "nat+flowtable" } else { "nat" }.to_owned(),
+            name: self.scenario.to_string(),
             rules: self.rules,
             streams: self.streams,
             mtu: self.mtu,

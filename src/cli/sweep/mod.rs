@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::output::Output;
-use super::{interrupt, plan as plan_verb, tune as tune_verb};
+use super::{confirm, interrupt, plan as plan_verb, scenarios, tune as tune_verb};
 use crate::bench::sweep::{Sweeper, ladder};
 use crate::error::Result;
 use crate::exit_code::ExitCode;
@@ -23,7 +23,7 @@ use crate::model::wire::{Frame, PacketRate};
 use crate::search::{Point, TOLERANCE, knee};
 use crate::store::measured::{SweepDocument, write_sweep};
 use crate::tune::Workbench;
-use crate::{bench, plan, store};
+use crate::{bench, plan};
 
 /// Share of the time allowed that the series of rates may take before the search begins.
 const SERIES_SHARE: f64 = 0.5;
@@ -33,11 +33,12 @@ pub(super) fn run(context: &Context, args: &SweepArgs) -> Result<ExitCode> {
     context.live("sweep")?;
     let out = &context.out;
     args.check()?;
+    scenarios::refuse_nat66(args.scenario)?;
     tune_verb::refuse_unwritable(&args.output)?;
     let stop = interrupt::stop_flag()?;
     let started = clock::wall();
     out.say(args.announcement());
-    let mut tour = Tour::new(args, out, &stop);
+    let mut tour = Tour::new(args, context, &stop);
     let ran = tour.run();
     out.progress_done();
     // What was measured before something failed is kept.
@@ -67,6 +68,7 @@ fn runs(sweep: &Sweep) -> impl Iterator<Item = &SweepPoint> {
 /// A sweep under way.
 struct Tour<'a> {
     args: &'a SweepArgs,
+    context: &'a Context,
     out: &'a Output,
     stop: &'a AtomicBool,
     deadline: Option<Duration>,
@@ -85,11 +87,12 @@ struct Place {
 }
 
 impl<'a> Tour<'a> {
-    fn new(args: &'a SweepArgs, out: &'a Output, stop: &'a AtomicBool) -> Self {
+    fn new(args: &'a SweepArgs, context: &'a Context, stop: &'a AtomicBool) -> Self {
         let budget = args.budget().and_then(|s| Duration::try_from_secs_f64(s).ok());
         Self {
             args,
-            out,
+            context,
+            out: &context.out,
             stop,
             deadline: budget.map(|b| clock::monotonic() + b),
             place: None,
@@ -128,7 +131,7 @@ impl<'a> Tour<'a> {
         mtu: u32,
         job: impl FnOnce(&mut Self, &bench::Context) -> Result<SweepEnd>,
     ) -> Result<()> {
-        let lock = store::state_dir().lock("sweep")?;
+        let lock = confirm::lock(self.context, "sweep")?;
         let workbench = Workbench::build(&self.args.lab(mtu), lock)?;
         workbench.notes.iter().for_each(|note| self.out.say(note));
         let candidates = plan::candidates(workbench.snapshot());
