@@ -17,6 +17,9 @@ use crate::model::units::CpuId;
 /// Seconds of probing without load.
 const IDLE: f64 = 1.0;
 
+/// How far two calibrations of a quiet machine may be apart (turbo frequencies).
+const CALIBRATION_ERROR: f64 = 0.05;
+
 /// Round trips in milliseconds; `None` where so many probes were lost that the quantile is no
 /// finite time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -70,6 +73,9 @@ pub struct Headroom {
     pub cpus: Vec<Left>,
     /// Sum of the shares: how many whole idle CPUs are left.
     pub idle_cpus: f64,
+    /// The machine was not idle while the spinners were calibrated: a thread got further beside
+    /// the load than before it. The shares mean nothing then.
+    pub disturbed: bool,
 }
 
 /// Measures once, with probes beside the load.
@@ -114,7 +120,8 @@ pub fn with_headroom(
     let cpus: Vec<Left> =
         left.map(|((cpu, got), (_, alone))| Left { cpu: *cpu, share: got / alone }).collect();
     let idle_cpus = cpus.iter().map(|left| left.share).sum();
-    Ok((measured, Headroom { direction: spec.direction, cpus, idle_cpus }))
+    let disturbed = cpus.iter().any(|left| left.share > 1.0 + CALIBRATION_ERROR);
+    Ok((measured, Headroom { direction: spec.direction, cpus, idle_cpus, disturbed }))
 }
 
 /// What is looked at beside a load.

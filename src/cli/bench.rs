@@ -78,6 +78,9 @@ pub(super) fn run(context: &Context, args: &BenchArgs) -> Result<ExitCode> {
     if stop.load(std::sync::atomic::Ordering::Relaxed) {
         return Err(Error::interrupted(what));
     }
+    if seen.headroom.iter().any(|one| one.disturbed) {
+        return Ok(ExitCode::Refused);
+    }
     Ok(verdict(context, args, &runs))
 }
 
@@ -269,6 +272,12 @@ fn beside_lines(context: &Context, seen: &Seen) -> Vec<String> {
             table.row([format!("beside {}", one.direction), format!("{:.2}", one.idle_cpus), cpus]);
         }
         lines.extend(table.lines());
+        if seen.headroom.iter().any(|one| one.disturbed) {
+            lines.push(context.out.warn(
+                "refused: the machine was busy with something else while it was calibrated; try \
+                 again on a quiet one",
+            ));
+        }
         lines.push(context.out.dim(
             "work of an idle-priority thread as a share of what it did just before, without the \
              load; the CPU shares above count that thread too",
