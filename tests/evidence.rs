@@ -189,6 +189,40 @@ fn a_line_whose_affinity_nobody_may_write_stays_where_it_is() {
 const FLOWTABLE: &str = r#"{"rules": 9, "forward_rules": 5, "nat": true,
     "flowtables": [{"name": "fw4 ft", "devices": ["eth0"], "hardware": false}]}"#;
 
+/// The same machine with its lines behind another controller.
+fn behind(arch: &str, chip: &str) -> Irq {
+    let machine = Machine::new().put("linerate/arch", arch).put(
+        "proc/interrupts",
+        &format!(
+            "           CPU0       CPU1       CPU2       CPU3\n \
+             30:          1          0          0          0 {chip} 524288 Edge      eth0-rx-0"
+        ),
+    );
+    irq(&machine.look(), 30).clone()
+}
+
+#[test]
+fn messages_of_a_designware_host_stay_and_those_of_an_its_move() {
+    for arch in ["aarch64", "armv7l", "riscv64"] {
+        let line = behind(arch, "PCI-MSI");
+        assert_eq!(line.movable, Movable::Fixed, "{arch}: {line:?}");
+        assert!(line.movable_by.as_ref().unwrap().contains("dw_pci_msi_set_affinity"));
+    }
+    // x86's own chip has the name too; an unknown machine may be one.
+    for (arch, chip) in [
+        ("x86_64", "PCI-MSI"),
+        ("i686", "PCI-MSI"),
+        ("", "PCI-MSI"),
+        ("aarch64", "ITS-MSI"),
+        ("aarch64", "ITS-PCI-MSI-0000:00:03.0"),
+        ("riscv64", "PCI-MSI-0000:00:03.0"),
+        ("aarch64", "DW-PCI-MSI-0000:00:03.0"),
+    ] {
+        let line = behind(arch, chip);
+        assert_eq!(line.movable, Movable::Presumed, "{arch} {chip}: {line:?}");
+    }
+}
+
 #[test]
 fn a_flowtable_says_how_many_flows_it_has_taken_over() {
     let machine = Machine::new()

@@ -53,6 +53,11 @@ fn r2s_maps_the_usb_adapter_to_its_host_controller() {
 }
 
 #[test]
+fn r2s_plan_gives_the_two_ports_cpus_of_their_own() {
+    golden(R2S, "plan", &["plan", "-o", "-"]);
+}
+
+#[test]
 fn a_directory_that_is_no_machine_is_a_usage_error_with_a_hint() {
     let output = Command::new(env!("CARGO_BIN_EXE_linerate"))
         .args(["show", "--host"])
@@ -66,7 +71,7 @@ fn a_directory_that_is_no_machine_is_a_usage_error_with_a_hint() {
 }
 
 #[test]
-fn r76s_shows_pppoe_over_vlan_and_plans_for_the_big_cpus() {
+fn r76s_shows_pppoe_over_vlan_and_plans_around_lines_that_stay_on_cpu0() {
     golden(R76S, "show", &["show"]);
     golden(R76S, "irqs", &["show", "irqs"]);
     golden(R76S, "plan", &["plan", "-o", "-"]);

@@ -27,7 +27,8 @@ pub(super) fn discover(
     let table = interrupts(&bytes);
     // Kernels before 6.12 and captures of earlier versions do not tell.
     let fixed: Vec<u32> = query_as(host, &Query::FixedIrqs).unwrap_or_default();
-    let known = Known { table: &table, board, fixed: &fixed };
+    let known =
+        Known { table: &table, board, fixed: &fixed, designware: designware_arch(&host.arch()) };
     let index = Index::of(netdevs, &table);
     if table.skipped > 0 {
         gaps.add("interrupts", format!("{} lines were not understood", table.skipped));
@@ -57,6 +58,22 @@ struct Known<'a> {
     board: Option<&'a BoardFacts>,
     /// Lines that the kernel lets nobody move.
     fixed: &'a [u32],
+    /// Whether the chip [`DESIGNWARE`] can be none but DesignWare's here.
+    designware: bool,
+}
+
+/// The interrupt controller inside DesignWare PCIe hosts that have no other for MSI
+/// (drivers/pci/controller/dwc/pcie-designware-host.c, `dw_pcie_msi_irq_chip`): 32 messages share
+/// one line of the parent, so `dw_pci_msi_set_affinity` answers EINVAL, and before 4.17 there was
+/// none. From 6.17 on it is called `DW-PCI-MSI...` and has the mode of smp_affinity tell, which is
+/// as well, for later kernels can move it.
+const DESIGNWARE: &str = "PCI-MSI";
+
+/// Others of that very name are x86's, which move (arch/x86/kernel/apic/msi.c), and those of s390
+/// and sparc. What stands behind another controller is called by it (`ITS-MSI`, `GICv2m-...`), and
+/// from 6.2 on by its device (`PCI-MSI-0000:01:00.0`).
+fn designware_arch(arch: &str) -> bool {
+    ["aarch64", "arm", "riscv"].iter().any(|family| arch.starts_with(family))
 }
 
 /// Wi-Fi has lines too; a DSA user port's packets come by its conduit.
@@ -403,6 +420,13 @@ fn fixed_by(host: &dyn HostRead, known: &Known<'_>, row: &Row<'_>) -> Option<Str
     if known.fixed.contains(&row.line.0) {
         return Some("the kernel lets nobody write its smp_affinity (mode 0444)".to_owned());
     }
-    let board = known.board.filter(|b| b.fixed_chips.contains(&row.chip))?;
-    Some(format!("{} can't move interrupts ({})", row.chip, board.source))
+    if let Some(board) = known.board.filter(|b| b.fixed_chips.contains(&row.chip)) {
+        return Some(format!("{} can't move interrupts ({})", row.chip, board.source));
+    }
+    (known.designware && row.chip == DESIGNWARE).then(|| {
+        format!(
+            "{DESIGNWARE} of a DesignWare PCIe host can't move interrupts \
+             (pcie-designware-host.c, dw_pci_msi_set_affinity)"
+        )
+    })
 }
