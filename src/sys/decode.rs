@@ -1,10 +1,10 @@
-//! Every decoder of the kernel's netlink answers behind one door, for fuzzing: apart from that they
-//! are nobody's business outside `sys`.
+//! Every decoder of the kernel's answers behind one door each, for fuzzing: apart from that they are
+//! nobody's business outside `sys`.
 
 use std::collections::BTreeMap;
 
 use super::netlink::Answers;
-use super::{ethtool, genl, links, napi, nft_list, nic, rtnl};
+use super::{ethtool, genl, links, napi, nft_list, nic, nic_counters, rtnl, xtables};
 
 /// Takes in `bytes` as one datagram, and lets every decoder read the bodies of its messages; where
 /// it holds none, the bytes themselves are the body.
@@ -25,4 +25,20 @@ pub fn decode_answers(bytes: &[u8]) {
         drop(nic::read_rss(body));
         drop(ethtool::read_features(body));
     }
+}
+
+/// Reads `bytes` as a table of iptables and as one of ip6tables: what SO_GET_INFO answers, then
+/// what SO_GET_ENTRIES does. Rules that a forwarded packet can come to, and rules in all.
+#[must_use]
+pub fn decode_tables(bytes: &[u8]) -> [(u32, u32); 2] {
+    xtables::tell_both(bytes).map(|table| (table.forward_rules, table.rules))
+}
+
+/// Reads `bytes` as a driver's counters, a name and a value to each line; how many tell of loss.
+#[must_use]
+pub fn decode_counters(bytes: &[u8]) -> usize {
+    let text = String::from_utf8_lossy(bytes);
+    let counters = text.lines().filter_map(|line| line.rsplit_once(' '));
+    let counters = counters.map(|(name, value)| (name.to_owned(), value.parse().unwrap_or(1)));
+    nic_counters::losses(counters).len()
 }

@@ -34,4 +34,4 @@ pub mod wireguard;
 pub mod xtables;
 
 #[doc(hidden)]
-pub use decode::decode_answers;
+pub use decode::{decode_answers, decode_counters, decode_tables};

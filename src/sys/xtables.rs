@@ -127,6 +127,12 @@ struct Entry {
     word: u32,
 }
 
+/// What both kinds of table would tell if their answers, one after the other, were `bytes`.
+pub(super) fn tell_both(bytes: &[u8]) -> [IptablesTable; 2] {
+    let (info, blob) = bytes.split_at(bytes.len().min(INFO));
+    [V4, V6].map(|layout| tell(layout, info, blob))
+}
+
 fn tell(layout: Layout, info: &[u8], blob: &[u8]) -> IptablesTable {
     let valid = u32_at(info, NAME).unwrap_or(0);
     let hooks: BTreeMap<usize, usize> = (0..5)

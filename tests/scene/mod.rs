@@ -104,6 +104,13 @@ const MANIFEST: &str =
 /// Makes the capture that `--host` takes, packed as tight as `level` (0 to 9).
 pub(crate) fn archive(nodes: &Nodes, level: u32) -> Vec<u8> {
     let mut out = GzEncoder::new(Vec::new(), Compression::new(level));
+    out.write_all(&tar(nodes)).unwrap();
+    out.finish().unwrap()
+}
+
+/// What is packed in a capture.
+pub(crate) fn tar(nodes: &Nodes) -> Vec<u8> {
+    let mut out = Vec::new();
     tar::append(&mut out, b"manifest.json", &Kind::File(MANIFEST.into())).unwrap();
     for (path, node) in nodes {
         let kind = match node {
@@ -113,6 +120,5 @@ pub(crate) fn archive(nodes: &Nodes, level: u32) -> Vec<u8> {
         tar::append(&mut out, path.trim_start_matches('/').as_bytes(), &kind).unwrap();
     }
     tar::end(&mut out).unwrap();
-    out.flush().unwrap();
-    out.finish().unwrap()
+    out
 }

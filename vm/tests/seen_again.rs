@@ -58,6 +58,10 @@ fn a_guest_seen_again_elsewhere_is_the_same_machine() {
     }
     let file = std::env::temp_dir().join(format!("linerate-guest-{}.tar.gz", std::process::id()));
     std::fs::write(&file, &outcome.files["machine.tar.gz"]).unwrap();
+    // A new fixture of it is made by this very test (fixtures/hosts).
+    if let Some(keep) = std::env::var_os("LINERATE_KEEP_CAPTURE") {
+        std::fs::copy(&file, keep).unwrap();
+    }
     let again = Command::new(common::linerate())
         .args(["show", "--json", "--host"])
         .arg(&file)
