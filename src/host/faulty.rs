@@ -91,6 +91,12 @@ impl<'a> Faulty<'a> {
         hold(&self.state).writes
     }
 
+    /// How many readings were tried.
+    #[must_use]
+    pub fn readings(&self) -> usize {
+        hold(&self.state).reads
+    }
+
     fn alive(&self, operation: &'static str, path: &Path) -> HostResult<()> {
         if hold(&self.state).dead {
             return Err(HostError::new(operation, path, Errno::SRCH));

@@ -242,6 +242,6 @@ fn a_state_directory_that_runs_full_in_the_middle_rolls_everything_back() {
 }
 
 #[allow(clippy::print_stderr, reason = "read by the test driver")]
-fn skip(why: &str) {
+pub(crate) fn skip(why: &str) {
     eprintln!("SKIPPED {}: {why}", std::thread::current().name().unwrap_or("?"));
 }

@@ -6,6 +6,7 @@
 
 mod changes;
 mod channels;
+mod cost;
 mod faults;
 mod kernel;
 mod kills;
