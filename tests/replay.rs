@@ -9,6 +9,8 @@ use std::process::Command;
 /// Runs the program on a captured machine and returns what it printed.
 fn linerate(host: &str, args: &[&str]) -> String {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/hosts").join(host);
+    let capture = dir.join("capture.tar.gz");
+    let dir = if capture.exists() { capture } else { dir };
     let output = Command::new(env!("CARGO_BIN_EXE_linerate"))
         .args(args)
         .arg("--host")
@@ -34,6 +36,7 @@ const R76S: &str = "rk3576-8-r8169x2-6.1";
 const WG: &str = "bcm2711-4-bcmgenet+wireguard-6.1";
 const FG50E: &str = "armada385-2-mvneta+mv88e6xxx-5.15";
 const CM4: &str = "bcm2711-4-bcmgenet+r8169-5.10";
+const GUEST: &str = "x86-4-vmxnet3+e1000e+virtio-6.1";
 
 #[test]
 fn r4s_shows_big_and_little_cpus_and_both_interrupts_on_cpu0() {
@@ -96,4 +99,12 @@ fn cm4_plans_around_the_line_that_stays_on_cpu0() {
     golden(CM4, "show", &["show"]);
     golden(CM4, "irqs", &["show", "irqs"]);
     golden(CM4, "plan", &["plan", "-o", "-"]);
+}
+
+#[test]
+fn a_guest_of_three_cards_tells_their_queues_and_lines_apart() {
+    golden(GUEST, "show", &["show"]);
+    golden(GUEST, "nics", &["show", "nics"]);
+    golden(GUEST, "irqs", &["show", "irqs"]);
+    golden(GUEST, "plan", &["plan", "-o", "-"]);
 }
