@@ -171,6 +171,7 @@ fn what_is_shown_of_any_machine_fits_the_schema() {
 /// A snapshot in which every field holds something: what no fixture has must be described too.
 #[test]
 fn every_field_that_there_can_be_is_described() {
+    use linerate::model::feature::Qdisc;
     use linerate::model::path::{BoundFlows, Engine, IptablesTable, Nftables, Service};
     use linerate::model::snapshot::{BoardFacts, Cpu, Gap, Irq, NetDev, Snapshot};
     let mut full = Snapshot::default();
@@ -179,6 +180,9 @@ fn every_field_that_there_can_be_is_described() {
     full.cpus = vec![Cpu { isolated_by: vec!["x".into()], ..Cpu::default() }];
     let mut device = NetDev { napis: vec![Default::default()], ..NetDev::default() };
     device.napi_thread_cpus.insert(71, "2-3".parse().unwrap());
+    let (handle, options) = (Some(0x8001), Some("0c00".to_owned()));
+    device.qdiscs =
+        vec![Qdisc { device: "x".into(), kind: "fq".into(), queue: None, handle, options }];
     device.settings.rss = Some(Default::default());
     device.settings.ntuple = Some(Default::default());
     full.netdevs = vec![device];
