@@ -272,9 +272,10 @@ impl Maker<'_> {
         if self.intake.usable.len() < 2 {
             return Err("there is only one usable CPU".into());
         }
+        let why_there = self.why_there();
         let placed: BTreeMap<IrqId, (CpuId, String)> = spread(self.snapshot, self.intake.movable())
             .into_iter()
-            .map(|(irq, cpu)| (irq, (cpu, self.why_there(cpu))))
+            .map(|(irq, cpu)| (irq, (cpu, why_there(cpu))))
             .collect();
         let reason = format!(
             "{movable} network interrupts over {} CPUs, by what each costs and what each CPU can do",
@@ -316,17 +317,17 @@ impl Maker<'_> {
     }
 
     /// Why a line is put on a CPU.
-    fn why_there(&self, cpu: CpuId) -> String {
-        let capacity = |id| {
-            let known = self.snapshot.cpus.iter().find(|c| c.id == id);
-            known.map_or(0, |c| c.capacity.value)
-        };
-        let most = self.intake.usable.iter().map(capacity).max().unwrap_or(0);
-        let alike = self.intake.usable.iter().all(|id| capacity(id) == most);
-        if !alike && capacity(cpu) == most {
-            format!("{cpu} is one of the biggest and had the least to do for its size")
-        } else {
-            format!("{cpu} had the least to do for its size")
+    fn why_there(&self) -> impl Fn(CpuId) -> String {
+        let cpus = self.snapshot.cpus.iter().filter(|c| self.intake.usable.contains(c.id));
+        let capacities: BTreeMap<CpuId, u32> = cpus.map(|c| (c.id, c.capacity.value)).collect();
+        let most = capacities.values().max().copied();
+        let alike = capacities.values().min().copied() == most;
+        move |cpu| {
+            if !alike && capacities.get(&cpu).copied() == most {
+                format!("{cpu} is one of the biggest and had the least to do for its size")
+            } else {
+                format!("{cpu} had the least to do for its size")
+            }
         }
     }
 

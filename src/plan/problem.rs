@@ -173,6 +173,8 @@ pub(crate) struct Minor {
 pub(crate) struct Tally<'a> {
     pub(crate) problem: &'a Problem,
     pub(crate) load: Vec<Micro>,
+    /// Of all places: the search asks for it at every node.
+    total: u128,
     pub(crate) minor: Minor,
     shares: Vec<Micro>,
 }
@@ -300,6 +302,7 @@ impl<'a> Tally<'a> {
         Self {
             problem,
             load: problem.places.iter().map(|p| p.base).collect(),
+            total: problem.places.iter().map(|p| u128::from(p.base)).sum(),
             minor: Minor::default(),
             shares: problem.shares(),
         }
@@ -309,10 +312,16 @@ impl<'a> Tally<'a> {
         &self.shares
     }
 
+    pub(crate) fn total(&self) -> u128 {
+        self.total
+    }
+
     pub(crate) fn add(&mut self, step: &Step) {
         for (place, work) in &step.work {
             if let Some(load) = self.load.get_mut(*place) {
+                let before = *load;
                 *load = load.saturating_add(*work);
+                self.total += u128::from(*load - before);
             }
         }
         let (m, s) = (&mut self.minor, &step.minor);
@@ -325,7 +334,9 @@ impl<'a> Tally<'a> {
     pub(crate) fn take(&mut self, step: &Step) {
         for (place, work) in &step.work {
             if let Some(load) = self.load.get_mut(*place) {
+                let before = *load;
                 *load = load.saturating_sub(*work);
+                self.total -= u128::from(before - *load);
             }
         }
         let (m, s) = (&mut self.minor, &step.minor);

@@ -409,8 +409,7 @@ impl<'a> Search<'a> {
 
     /// The largest load if what is left could be spread evenly.
     fn even(&self, tally: &Tally<'_>, rest: Micro) -> Micro {
-        let sum: u128 = tally.load.iter().map(|l| u128::from(*l)).sum::<u128>() + u128::from(rest);
-        self.capacity.least(sum)
+        self.capacity.least(tally.total() + u128::from(rest))
     }
 
     /// Whether nothing below here can be better than what is known.
