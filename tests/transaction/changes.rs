@@ -31,13 +31,14 @@ fn what_changed_since_apply_is_restored_gone_or_listed_and_never_guessed() {
     for (changed, restored, gone, listed) in [
         // Made anew: as at the start, and nothing is to be done.
         (later(4, &[("eth0", 2), ("eth1", 1)]), 0, 0, 0),
-        // Fewer queues, so that the lines have other numbers.
-        (later(4, &[("eth0", 1), ("eth1", 1)]), 0, 1, 0),
-        (later(4, &[("eth1", 1)]), 0, 4, 0),
+        // Fewer queues, so that the lines have other numbers, and the RSS table is another's.
+        (later(4, &[("eth0", 1), ("eth1", 1)]), 0, 1, 1),
+        // All that was set of eth0.
+        (later(4, &[("eth1", 1)]), 0, 11, 0),
         // The lines have changed places: neither is written by the other's entry.
         (later(4, &[("eth1", 1), ("eth0", 2)]), 0, 2, 0),
         // Two CPUs less: the masks are what the kernel made of them, not what anybody wrote here.
-        (later(2, &[("eth0", 2), ("eth1", 1)]), 0, 0, 2),
+        (later(2, &[("eth0", 2), ("eth1", 1)]), 0, 0, 3),
     ] {
         let (fake, scratch) = (router(), Scratch::new());
         do_apply(&fake, &fake, &spread(), &scratch).unwrap();
