@@ -17,6 +17,7 @@ pub mod napi;
 mod netlink;
 pub mod netns;
 pub mod nft;
+pub mod nft_flow;
 pub mod nft_list;
 pub mod nic;
 mod nic_counters;

@@ -23,24 +23,24 @@ use std::io;
 use super::netlink::{Attrs, Message, NlFamily, NlmF, Refused, Socket};
 
 // linux/netfilter/nfnetlink.h
-const NFNL_SUBSYS_NFTABLES: u8 = 10;
+pub(super) const NFNL_SUBSYS_NFTABLES: u8 = 10;
 const NFNL_MSG_BATCH_BEGIN: u16 = 16;
 const NFNL_MSG_BATCH_END: u16 = 17;
 // linux/netfilter/nf_tables.h
-const NFT_MSG_NEWTABLE: u8 = 0;
-const NFT_MSG_NEWCHAIN: u8 = 3;
-const NFT_MSG_NEWRULE: u8 = 6;
-const NFT_MSG_GETRULE: u8 = 7;
-const NFT_MSG_NEWFLOWTABLE: u8 = 22;
-const NFTA_TABLE_NAME: u16 = 1;
-const NFTA_TABLE_FLAGS: u16 = 2;
+pub(super) const NFT_MSG_NEWTABLE: u8 = 0;
+pub(super) const NFT_MSG_NEWCHAIN: u8 = 3;
+pub(super) const NFT_MSG_NEWRULE: u8 = 6;
+pub(super) const NFT_MSG_GETRULE: u8 = 7;
+pub(super) const NFT_MSG_NEWFLOWTABLE: u8 = 22;
+pub(super) const NFTA_TABLE_NAME: u16 = 1;
+pub(super) const NFTA_TABLE_FLAGS: u16 = 2;
 const NFTA_CHAIN_TABLE: u16 = 1;
 const NFTA_CHAIN_NAME: u16 = 3;
 const NFTA_CHAIN_HOOK: u16 = 4;
 const NFTA_CHAIN_TYPE: u16 = 7;
 const NFTA_HOOK_HOOKNUM: u16 = 1;
 const NFTA_HOOK_PRIORITY: u16 = 2;
-const NFTA_RULE_TABLE: u16 = 1;
+pub(super) const NFTA_RULE_TABLE: u16 = 1;
 const NFTA_RULE_CHAIN: u16 = 2;
 const NFTA_RULE_EXPRESSIONS: u16 = 4;
 const NFTA_FLOWTABLE_TABLE: u16 = 1;
@@ -51,7 +51,7 @@ const NFTA_FLOWTABLE_HOOK_NUM: u16 = 1;
 const NFTA_FLOWTABLE_HOOK_PRIORITY: u16 = 2;
 const NFTA_FLOWTABLE_HOOK_DEVS: u16 = 3;
 const NFTA_DEVICE_NAME: u16 = 1;
-const NFTA_FLOW_TABLE_NAME: u16 = 1;
+pub(super) const NFTA_FLOW_TABLE_NAME: u16 = 1;
 const NFTA_LIST_ELEM: u16 = 1;
 const NFTA_EXPR_NAME: u16 = 1;
 const NFTA_EXPR_DATA: u16 = 2;
@@ -69,10 +69,10 @@ const NFT_META_MARK: u32 = 3;
 const NFT_META_OIFNAME: u32 = 7;
 const NFT_CMP_EQ: u32 = 0;
 const NFT_REG_VERDICT: u32 = 0;
-const NFT_REG_1: u32 = 1;
+pub(super) const NFT_REG_1: u32 = 1;
 const NF_DROP: u32 = 0;
 const NF_NETDEV_INGRESS: u32 = 0;
-const NF_INET_FORWARD: u32 = 2;
+pub(super) const NF_INET_FORWARD: u32 = 2;
 const NF_INET_POST_ROUTING: u32 = 4;
 const NFPROTO_UNSPEC: u8 = 0;
 const NFPROTO_IPV4: u8 = 2;
@@ -246,21 +246,32 @@ fn track() -> Message {
 
 /// Before all rules, so that a connection's first packets pass them and its others do not.
 fn flowtable(devices: [&str; 2]) -> Vec<(Step, Message)> {
-    let devices = devices.iter().fold(Attrs::new(), |list, name| list.text(NFTA_DEVICE_NAME, name));
-    let hook = Attrs::new()
-        .be32(NFTA_FLOWTABLE_HOOK_NUM, NF_NETDEV_INGRESS)
-        .be32(NFTA_FLOWTABLE_HOOK_PRIORITY, PRIORITY_FILTER)
-        .nest(NFTA_FLOWTABLE_HOOK_DEVS, &devices);
-    let table = Attrs::new()
-        .text(NFTA_FLOWTABLE_TABLE, TABLE)
-        .text(NFTA_FLOWTABLE_NAME, FLOWTABLE)
-        .nest(NFTA_FLOWTABLE_HOOK, &hook)
-        .be32(NFTA_FLOWTABLE_FLAGS, 0);
+    let table = flowtable_attrs(TABLE, FLOWTABLE, devices, 0);
     let offload = expression("flow_offload", &Attrs::new().text(NFTA_FLOW_TABLE_NAME, FLOWTABLE));
     vec![
         (Step::Flowtable, message(NFT_MSG_NEWFLOWTABLE, NlmF::CREATE, &table)),
         (Step::FlowOffload, rule(CHAIN_FILTER, &[offload])),
     ]
+}
+
+/// A flowtable where packets come in from those devices.
+pub(super) fn flowtable_attrs<'a>(
+    table: &str,
+    name: &str,
+    devices: impl IntoIterator<Item = &'a str>,
+    flags: u32,
+) -> Attrs {
+    let list =
+        devices.into_iter().fold(Attrs::new(), |list, name| list.text(NFTA_DEVICE_NAME, name));
+    let hook = Attrs::new()
+        .be32(NFTA_FLOWTABLE_HOOK_NUM, NF_NETDEV_INGRESS)
+        .be32(NFTA_FLOWTABLE_HOOK_PRIORITY, PRIORITY_FILTER)
+        .nest(NFTA_FLOWTABLE_HOOK_DEVS, &list);
+    Attrs::new()
+        .text(NFTA_FLOWTABLE_TABLE, table)
+        .text(NFTA_FLOWTABLE_NAME, name)
+        .nest(NFTA_FLOWTABLE_HOOK, &hook)
+        .be32(NFTA_FLOWTABLE_FLAGS, flags)
 }
 
 fn never(mark: u32) -> Message {
@@ -283,22 +294,28 @@ fn drop_packet() -> Attrs {
 }
 
 fn chain(name: &str, kind: &str, hook: u32, priority: u32) -> Message {
+    message(NFT_MSG_NEWCHAIN, NlmF::CREATE, &chain_attrs(TABLE, name, kind, hook, priority))
+}
+
+pub(super) fn chain_attrs(table: &str, name: &str, kind: &str, hook: u32, priority: u32) -> Attrs {
     let hook = Attrs::new().be32(NFTA_HOOK_HOOKNUM, hook).be32(NFTA_HOOK_PRIORITY, priority);
-    let attrs = Attrs::new()
-        .text(NFTA_CHAIN_TABLE, TABLE)
+    Attrs::new()
+        .text(NFTA_CHAIN_TABLE, table)
         .text(NFTA_CHAIN_NAME, name)
         .text(NFTA_CHAIN_TYPE, kind)
-        .nest(NFTA_CHAIN_HOOK, &hook);
-    message(NFT_MSG_NEWCHAIN, NlmF::CREATE, &attrs)
+        .nest(NFTA_CHAIN_HOOK, &hook)
 }
 
 fn rule(chain: &str, expressions: &[Attrs]) -> Message {
+    message(NFT_MSG_NEWRULE, NlmF::CREATE | NlmF::APPEND, &rule_attrs(TABLE, chain, expressions))
+}
+
+pub(super) fn rule_attrs(table: &str, chain: &str, expressions: &[Attrs]) -> Attrs {
     let list = expressions.iter().fold(Attrs::new(), |list, e| list.nest(NFTA_LIST_ELEM, e));
-    let attrs = Attrs::new()
-        .text(NFTA_RULE_TABLE, TABLE)
+    Attrs::new()
+        .text(NFTA_RULE_TABLE, table)
         .text(NFTA_RULE_CHAIN, chain)
-        .nest(NFTA_RULE_EXPRESSIONS, &list);
-    message(NFT_MSG_NEWRULE, NlmF::CREATE | NlmF::APPEND, &attrs)
+        .nest(NFTA_RULE_EXPRESSIONS, &list)
 }
 
 fn meta(key: u32) -> Attrs {
@@ -314,7 +331,7 @@ fn equals(value: &[u8]) -> Attrs {
     expression("cmp", &data)
 }
 
-fn expression(name: &str, data: &Attrs) -> Attrs {
+pub(super) fn expression(name: &str, data: &Attrs) -> Attrs {
     Attrs::new().text(NFTA_EXPR_NAME, name).nest(NFTA_EXPR_DATA, data)
 }
 
@@ -324,7 +341,7 @@ fn message(kind: u8, flags: NlmF, attrs: &Attrs) -> Message {
     Message::new(kind, flags, &[NFPROTO_IPV4, 0, 0, 0], attrs)
 }
 
-fn bracket(kind: u16) -> Message {
+pub(super) fn bracket(kind: u16) -> Message {
     let header = [NFPROTO_UNSPEC, 0, 0, NFNL_SUBSYS_NFTABLES];
     Message::new(kind, NlmF::empty(), &header, &Attrs::new())
 }
