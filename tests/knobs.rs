@@ -265,3 +265,115 @@ fn irqbalance_is_stopped_by_its_script_and_started_again_by_rollback() {
     let inside = Live::in_netns(Arc::new(netns));
     assert!(inside.read(Path::new("service/irqbalance")).is_err(), "a lab must not reach it");
 }
+
+/// A stand-in for OpenWrt in the mount namespace of one thread: its files, and an `uci` that
+/// stages as libuci does, by lines in /tmp/.uci.
+#[test]
+fn openwrts_options_are_staged_and_given_back_whether_set_or_not() {
+    const UCI: &str = r#"#!/bin/sh
+[ "$1" = -q ] && shift
+package=${2%%.*}; rest=${2#*.}; option=${rest#*.}; value=${option#*=}; option=${option%%=*}
+file=/tmp/.uci/$package
+touch $file
+case $1 in
+revert) grep -v "\.$option\(=\|\$\)" $file >$file.new; mv $file.new $file ;;
+set) echo "$package.cfg01e63d.$option='$value'" >>$file ;;
+delete) echo "-$package.cfg01e63d.$option" >>$file ;;
+commit) echo committed >>/tmp/.uci/log; exit 1 ;;
+esac
+"#;
+    const FIREWALL: &str =
+        "# by hand\nconfig defaults\n\toption input 'REJECT'\n\toption flow_offloading_hw '1'\n";
+    const NETWORK: &str = "config globals 'globals'\n\toption ula_prefix 'fd00::/48'\n";
+    let Ok(netns) = NetnsThread::create() else { skip!("needs root") };
+    if !Path::new("/etc/init.d").is_dir() || Path::new("/etc/config").exists() {
+        skip!("no /etc/init.d, or this is OpenWrt");
+    }
+    let state = std::env::temp_dir().join(format!("linerate-uci-{}", std::process::id()));
+    std::fs::create_dir_all(&state).unwrap();
+    let at = state.clone();
+    netns
+        .run(move || {
+            use rustix::mount::{MountFlags, mount};
+            use std::os::unix::fs::PermissionsExt;
+            let script = |path: &str, text: &str| {
+                std::fs::write(path, text).unwrap();
+                std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            };
+            // Everything that is written to lies on file systems of this thread's own: /etc as a
+            // copy of nothing, /tmp, and a directory that PATH already has.
+            let path = std::env::var("PATH").unwrap_or_default();
+            let Some(bin) = path.split(':').find(|d| *d == "/usr/local/bin") else {
+                skip!("no /usr/local/bin in PATH")
+            };
+            for directory in ["/etc", "/tmp", bin] {
+                mount("own", directory, "tmpfs", MountFlags::empty(), Some(c"size=4m")).unwrap();
+            }
+            for directory in ["/etc/config", "/etc/init.d", "/etc/rc.d", "/tmp/.uci", "/tmp/state"]
+            {
+                std::fs::create_dir_all(directory).unwrap();
+            }
+            std::fs::write("/etc/config/firewall", FIREWALL).unwrap();
+            std::fs::write("/etc/config/network", NETWORK).unwrap();
+            std::fs::write("/etc/rc.d/S25packet_steering", "").unwrap();
+            script(&format!("{bin}/uci"), UCI);
+            script("/etc/init.d/firewall", "#!/bin/sh\necho firewall $1 >>/tmp/calls\n");
+            script("/etc/init.d/packet_steering", "#!/bin/sh\necho steering $1 >>/tmp/calls\n");
+
+            let live = Live::here();
+            let read = |path: &str| live.text(Path::new(path)).unwrap();
+            assert_eq!(read("flow-offload"), "off sw:unset hw:1");
+            assert_eq!(read("packet-steering"), "unset");
+            let staged = || -> Vec<String> {
+                ["firewall", "network"]
+                    .map(|p| std::fs::read_to_string(format!("/tmp/.uci/{p}")).unwrap_or_default())
+                    .to_vec()
+            };
+            let state = StateDir::at(Path::new("/tmp/state/own"));
+            let snapshot = linerate::model::snapshot::Snapshot::default();
+            let plan = candidate(vec![
+                (Knob::FlowOffload, Value::Word("software".into())),
+                (Knob::PacketSteering, Value::Word("0".into())),
+            ]);
+            let lock = state.lock("apply").unwrap();
+            let applied = apply::apply(&live, &snapshot, &plan, &lock, &GO_ON).unwrap();
+            assert_eq!(applied.writes.len(), 2);
+            assert_eq!(read("flow-offload"), "software sw:1 hw:0", "hardware was not asked for");
+            assert_eq!(read("packet-steering"), "0");
+            assert!(
+                apply::apply(&live, &snapshot, &plan, &lock, &GO_ON).unwrap().writes.is_empty()
+            );
+            let file = |path: &str| std::fs::read_to_string(path).unwrap();
+            assert_eq!(file("/tmp/calls"), "firewall reload\nsteering stop\n");
+            assert!(verify(&live, &snapshot, &plan).in_force());
+
+            apply::rollback(&live, &lock, false).unwrap();
+            assert_eq!(read("flow-offload"), "off sw:unset hw:1");
+            assert_eq!(read("packet-steering"), "unset");
+            assert_eq!(staged(), ["", ""], "nothing of ours is left to be committed");
+            assert_eq!(file("/etc/config/firewall"), FIREWALL);
+            assert_eq!(file("/etc/config/network"), NETWORK);
+            let calls = file("/tmp/calls");
+            assert!(calls.ends_with("steering start\nfirewall reload\n"), "{calls}");
+
+            // What a person staged is what was there before, and stays staged.
+            std::fs::write("/tmp/.uci/firewall", "firewall.cfg01e63d.flow_offloading='0'\n")
+                .unwrap();
+            apply::apply(&live, &snapshot, &plan, &lock, &GO_ON).unwrap();
+            apply::rollback(&live, &lock, false).unwrap();
+            assert_eq!(staged(), ["firewall.cfg01e63d.flow_offloading='0'\n", ""]);
+
+            // A firewall that can't be made anew: as before.
+            script("/etc/init.d/firewall", "#!/bin/sh\nexit 1\n");
+            let error = apply::apply(&live, &snapshot, &plan, &lock, &GO_ON).unwrap_err();
+            assert!(error.to_string().contains("flow offload"), "{error}");
+            assert_eq!(read("flow-offload"), "off sw:0 hw:1", "{error}");
+        })
+        .unwrap();
+    drop(std::fs::remove_dir_all(&at));
+    // A lab is not the machine: its flow offload is never the firewall's.
+    let inside = Live::in_netns(Arc::new(netns));
+    assert!(inside.read(Path::new("packet-steering")).is_err(), "a lab must not reach it");
+    let of_lab = inside.text(Path::new("flow-offload"));
+    assert!(!of_lab.is_ok_and(|text| text.contains("sw:")), "nor the firewall");
+}

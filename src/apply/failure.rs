@@ -26,6 +26,8 @@ pub enum Class {
     Rejected,
     /// The driver or kernel has no way to set it.
     Unsupported,
+    /// What we would make is there already, and somebody else's.
+    Taken,
     /// Anything else.
     Other,
 }
@@ -45,6 +47,7 @@ pub fn classify(knob: &Knob, error: &HostError) -> Class {
         Errno::ACCESS | Errno::PERM => Class::Denied,
         // A thread that the kernel binds itself (PF_NO_SETAFFINITY, kernel/sched/core.c).
         Errno::INVAL if matches!(knob, Knob::NapiThread { .. }) => Class::Unsupported,
+        Errno::EXIST if *knob == Knob::FlowOffload => Class::Taken,
         Errno::OPNOTSUPP => Class::Unsupported,
         Errno::INVAL => Class::Rejected,
         // "Specified qdisc kind is unknown" (net/sched/sch_api.c qdisc_create).
@@ -68,6 +71,7 @@ impl Class {
             Self::Denied => "failed: a permission is missing",
             Self::Rejected => "failed: the kernel does not take this value",
             Self::Unsupported => "fixed: the driver or kernel has no way to change it",
+            Self::Taken => "fixed: an nft table named linerate is there that linerate did not make",
             Self::Other => "failed",
         }
     }
@@ -88,6 +92,7 @@ impl Class {
             Self::Unsupported => {
                 "take this setting out of the plan; linerate show knobs tells more"
             }
+            Self::Taken => "look at it: nft list table inet linerate",
             Self::Rejected | Self::Other => return None,
         })
     }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::knob::{irreplaceable, meaning, path, read_text};
 use crate::host::HostRead;
-use crate::model::knob::{COALESCE, Knob, QDISCS, SERVICES, Value};
+use crate::model::knob::{COALESCE, Knob, OFFLOAD_MODES, QDISCS, SERVICES, STEERING, Value};
 use crate::model::nic::Numbers;
 use crate::model::snapshot::{Movable, NetDev, Snapshot};
 use crate::model::sysctl::SYSCTLS;
@@ -78,6 +78,8 @@ pub fn inventory(host: &dyn HostRead, snapshot: &Snapshot) -> Vec<Item> {
         knobs.push(Knob::MaxFrequency { policy: policy() });
     }
     knobs.extend(SERVICES.iter().map(|s| Knob::Service { name: (*s).to_owned() }));
+    knobs.push(Knob::PacketSteering);
+    knobs.push(Knob::FlowOffload);
     knobs.extend(SYSCTLS.iter().map(|s| Knob::Sysctl { name: s.name.to_owned() }));
     knobs.into_iter().map(|knob| item(host, snapshot, knob)).collect()
 }
@@ -168,6 +170,8 @@ fn absent(snapshot: &Snapshot, knob: &Knob) -> &'static str {
         Knob::Sysctl { name } if name.contains("nf_conntrack") => "no connection tracking loaded",
         Knob::Sysctl { name } if name.contains("bridge") => "br_netfilter is not loaded",
         Knob::Service { .. } => "not installed, or not of this namespace",
+        Knob::PacketSteering => "not OpenWrt, or not of this namespace",
+        Knob::FlowOffload => "no nf_tables or no module nf_flow_table (CONFIG_NF_FLOW_TABLE)",
         Knob::Sysctl { .. } => "not in this kernel or namespace",
         Knob::Qdisc { .. } => "the device is down or has no queue",
         Knob::Coalesce { .. }
@@ -200,6 +204,9 @@ fn fixed(host: &dyn HostRead, snapshot: &Snapshot, knob: &Knob, text: &str) -> O
         Knob::Channels { device, direction } => {
             let most = most(host, device, Group::Channels, direction)?;
             (most <= 1).then(|| "it has one".to_owned())
+        }
+        Knob::FlowOffload => {
+            irreplaceable(knob, text).map(|why| why.trim_start_matches("fixed: ").to_owned())
         }
         Knob::Qdisc { .. } => irreplaceable(knob, text)
             .map(|_| "classes or options that could not be put back exactly".to_owned()),
@@ -266,6 +273,8 @@ fn allowed(host: &dyn HostRead, snapshot: &Snapshot, knob: &Knob) -> String {
             }
         }
         Knob::Qdisc { .. } => words(QDISCS),
+        Knob::PacketSteering => words(STEERING),
+        Knob::FlowOffload => format!("{}, with devices", words(OFFLOAD_MODES)),
         Knob::GroFlushTimeout { .. } => "nanoseconds".into(),
         Knob::Coalesce { parameter, .. } if parameter.ends_with("usecs") => "microseconds".into(),
         Knob::Sysctl { name } if name == "net.ipv4.tcp_congestion_control" => host

@@ -1,9 +1,10 @@
 //! Where a setting lies in the kernel's files, and what their text means.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::host::{HostError, HostRead, Setting};
+use crate::host::{HostError, HostRead, Setting, offers_flow_offload};
 use crate::model::knob::{Knob, Shape, Value};
 use crate::model::plan::Candidate;
 use crate::model::snapshot::{Irq, Snapshot};
@@ -101,6 +102,8 @@ pub(super) fn static_path(knob: &Knob) -> PathBuf {
         Knob::RssTable { device } => return Setting::Rss(device.clone()).address(),
         Knob::Qdisc { device } => return Setting::Qdisc(device.clone()).address(),
         Knob::Service { name } => return Setting::Service(name.clone()).address(),
+        Knob::FlowOffload => return Setting::FlowOffload { by_firewall: true }.address(),
+        Knob::PacketSteering => return Setting::PacketSteering.address(),
         // Names were checked: without an entry there is no such file.
         Knob::Sysctl { name } => sysctl::find(name).map_or_else(String::new, Sysctl::path),
     })
@@ -165,7 +168,8 @@ pub(super) fn witness(knob: &Knob, snapshot: &Snapshot) -> Option<PathBuf> {
 
 /// What has to be set before what. What would move interrupts again is stopped first. Queues come and go with the channels, and their interrupt
 /// lines, RPS and the RSS table's queues with them; rings are made anew by many drivers, and
-/// threads are there once NAPI is threaded. Undone in reverse.
+/// threads are there once NAPI is threaded. OpenWrt's packet steering comes last: given back, it
+/// sets masks of its own at once, over which those from before are then put. Undone in reverse.
 fn rank(knob: &Knob) -> u8 {
     match knob {
         Knob::Service { .. } => 0,
@@ -173,6 +177,7 @@ fn rank(knob: &Knob) -> u8 {
         Knob::Ring { .. } => 2,
         Knob::RssTable { .. } => 3,
         Knob::ThreadedNapi { .. } => 4,
+        Knob::PacketSteering => 6,
         _ => 5,
     }
 }
@@ -184,6 +189,10 @@ pub(super) fn reshapes(knob: &Knob) -> bool {
 
 /// Why what is there now could not be put back exactly, so that it must not be replaced.
 pub(super) fn irreplaceable(knob: &Knob, text: &str) -> Option<String> {
+    if *knob == Knob::FlowOffload {
+        let other = text.split(' ').find_map(|word| word.strip_prefix("other:"))?;
+        return Some(format!("fixed: nft table {other} has a flowtable already"));
+    }
     let Knob::Qdisc { device } = knob else { return None };
     let kind = text.split_whitespace().next().unwrap_or_default();
     // What the kernel tells of these is what it takes; others have classes, filters or tables.
@@ -226,6 +235,11 @@ pub fn meaning(knob: &Knob, text: &str) -> std::result::Result<Value, String> {
             Ok(queues) => Value::Count(queues),
             Err(_) => Value::Word(text.trim().to_owned()),
         }),
+        // Words with a colon tell how it came about (host/flow.rs).
+        Shape::Words if *knob == Knob::FlowOffload => {
+            let words = text.split_whitespace().filter(|word| !word.contains(':'));
+            Ok(Value::Word(words.collect::<Vec<_>>().join(" ")))
+        }
         Shape::Words => Ok(Value::Word(text.split_whitespace().collect::<Vec<_>>().join(" "))),
     }
 }
@@ -233,6 +247,14 @@ pub fn meaning(knob: &Knob, text: &str) -> std::result::Result<Value, String> {
 /// Whether two values of a knob are the same to the kernel.
 #[must_use]
 pub fn same(knob: &Knob, wanted: &Value, actual: &Value) -> bool {
+    if let (Knob::FlowOffload, Value::Word(wanted), Value::Word(actual)) = (knob, wanted, actual) {
+        // The kernel lists a flowtable's devices in an order of its own.
+        let parts = |text: &str| {
+            let mut words = text.split(' ').map(str::to_owned);
+            (words.next(), words.collect::<BTreeSet<_>>())
+        };
+        return parts(wanted) == parts(actual);
+    }
     let (Value::Count(wanted), Value::Count(actual)) = (wanted, actual) else {
         return wanted == actual;
     };
@@ -252,6 +274,22 @@ pub fn same(knob: &Knob, wanted: &Value, actual: &Value) -> bool {
             }
             _ => false,
         }
+}
+
+/// Whether `now` is what is left of what we set after devices went: the kernel takes a device that
+/// goes out of its flowtable (net/netfilter/nf_tables_api.c, `nf_tables_flowtable_event`).
+#[must_use]
+pub(super) fn remnant(knob: &Knob, ours: &str, now: &str) -> bool {
+    let words = |text: &str| match (knob, meaning(knob, text)) {
+        (Knob::FlowOffload, Ok(Value::Word(words))) => Some(words),
+        _ => None,
+    };
+    let (Some(ours), Some(now)) = (words(ours), words(now)) else { return false };
+    let mut own = ours.split(' ');
+    let mut left = now.split(' ');
+    let mode = own.next();
+    let own: BTreeSet<&str> = own.collect();
+    mode == left.next() && mode != Some("off") && left.all(|device| own.contains(device))
 }
 
 /// Whether two texts of a knob's file mean the same to the kernel.
@@ -279,6 +317,11 @@ pub(super) fn absent(host: &dyn HostRead, knob: &Knob, path: &Path) -> Error {
         && host.list(&Path::new("/sys/class/net").join(device)).is_err()
     {
         return device_gone(device);
+    }
+    if *knob == Knob::FlowOffload {
+        let why = offers_flow_offload(host).err().unwrap_or_else(|| "no nf_tables".into());
+        return Error::not_supported(format!("set {knob}"), format!("absent: {why}"))
+            .hint("load it: modprobe nf_flow_table; or take another kernel");
     }
     Error::not_supported(
         format!("set {knob}: {}", path.display()),

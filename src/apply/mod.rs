@@ -127,8 +127,11 @@ fn current(host: &dyn HostRead, target: Target) -> Result<Write> {
     if !same(&knob, &wanted, &before)
         && let Some(why) = knob::irreplaceable(&knob, &before_text)
     {
-        return Err(Error::not_supported(format!("set {knob}: {}", path.display()), why)
-            .hint("take this setting out of the plan, or remove that queueing discipline first"));
+        let hint = match knob {
+            Knob::FlowOffload => "two would fight over the same flows; remove that one first",
+            _ => "take this setting out of the plan, or remove that queueing discipline first",
+        };
+        return Err(Error::not_supported(format!("set {knob}: {}", path.display()), why).hint(hint));
     }
     // Only a witness that is there can go away.
     let witness = witness.filter(|path| host.list(path).is_ok());

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::knob::{path_fits, same_text};
+use super::knob::{path_fits, remnant, same_text};
 use crate::model::knob::Knob;
 use crate::store::journal::{Entry, Journal, Progress};
 
@@ -138,7 +138,7 @@ fn one(plan: &mut Undo, newest: &Entry, chain: &[(&Entry, Progress)], now: Now, 
         let begun = place == 0 && *progress == Progress::Begun;
         if is(&entry.before) {
             continue;
-        } else if begun || entry.after.iter().any(is) {
+        } else if begun || entry.after.iter().any(|ours| is(ours) || remnant(&knob, ours, &value)) {
             value.clone_from(&entry.before);
         } else if *progress != Progress::Untouched {
             foreign = true;
@@ -230,6 +230,32 @@ mod tests {
         let plan = undo(&[&one], |_| Now::Displaced("7".into()), false);
         assert!(plan.foreign.is_empty());
         assert_eq!((plan.restore[0].from.as_str(), plan.restore[0].to.as_str()), ("7", "1"));
+    }
+
+    #[test]
+    fn a_flowtable_that_lost_a_device_is_still_ours() {
+        let entry = Entry {
+            knob: Knob::FlowOffload,
+            path: "flow-offload".into(),
+            before: "off".into(),
+            after: vec!["software br-lan pppoe-wan".into()],
+            witness: None,
+            ifindex: None,
+        };
+        let host = HostIdentity { boot_id: "b".into(), netns: 1, netns_cookie: None };
+        let header = Header::new(host, 0, "test".into(), vec![entry]);
+        let one =
+            Journal { number: 1, header, progress: vec![Progress::Done], phase: Phase::Applied };
+        let back = |now: &str| {
+            let plan = undo(&[&one], |_| Now::Text(now.into()), false);
+            (plan.restore.first().map(|r| r.to.clone()), plan.foreign.len())
+        };
+        // The session was dialled anew, and the kernel took the old device out.
+        assert_eq!(back("software br-lan"), (Some("off".into()), 0));
+        assert_eq!(back("software pppoe-wan br-lan"), (Some("off".into()), 0));
+        assert_eq!(back("software br-lan eth7"), (None, 1));
+        assert_eq!(back("hardware br-lan"), (None, 1));
+        assert_eq!(back("off other:fw4"), (None, 0));
     }
 
     #[test]

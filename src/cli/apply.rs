@@ -11,6 +11,7 @@ use crate::apply::{self, Write};
 use crate::discover;
 use crate::error::Result;
 use crate::exit_code::ExitCode;
+use crate::host::FLOW_TABLE;
 use crate::model::knob::{Knob, Value};
 use crate::store;
 
@@ -115,8 +116,41 @@ fn by_hand(write: &Write) -> String {
             let verb = if *after == Value::Switch(true) { "start" } else { "stop" };
             format!("service {name} {verb}")
         }
+        Knob::FlowOffload => offload_by_hand(write),
+        Knob::PacketSteering => {
+            let option = "network.@globals[0].packet_steering";
+            match write.after_text.as_str() {
+                "unset" => format!("uci delete {option}"),
+                "0" => format!("uci set {option}=0; service packet_steering stop"),
+                value => format!("uci set {option}={value}; service packet_steering start"),
+            }
+        }
         _ => format!("echo {} > {}", write.after_text, write.path.display()),
     }
+}
+
+fn offload_by_hand(write: &Write) -> String {
+    let mut words = write.after_text.split(' ');
+    let mode = words.next().unwrap_or_default();
+    if write.before_text.contains("sw:") {
+        let software = u8::from(mode != "off");
+        let hardware = match mode {
+            "hardware" => " && uci set firewall.@defaults[0].flow_offloading_hw=1",
+            _ => "",
+        };
+        return format!(
+            "uci set firewall.@defaults[0].flow_offloading={software}{hardware} && service firewall reload"
+        );
+    }
+    if mode == "off" {
+        return format!("nft delete table inet {FLOW_TABLE}");
+    }
+    let flags = if mode == "hardware" { " flags offload;" } else { "" };
+    format!(
+        "nft 'table inet {FLOW_TABLE} {{ flowtable ft {{ hook ingress priority 0; devices = {{ {} }};{flags} }}; \
+         chain forward {{ type filter hook forward priority 10; ct state established flow add @ft; }}; }}'",
+        words.collect::<Vec<_>>().join(", ")
+    )
 }
 
 #[derive(serde::Serialize)]

@@ -36,6 +36,8 @@ enum Kind {
     Spread,
     /// A root qdisc, with a handle of its own unless it is the default.
     Qdisc,
+    /// Words taken as they are.
+    Words,
     /// One of the governors.
     Governor,
     /// Not writable.
@@ -110,6 +112,8 @@ impl FakeHost {
                 add(format!("{device}/gro_flush_timeout"), Kind::Number, "0");
             }
             add("service/irqbalance".into(), Kind::Switch, "1");
+            add("packet-steering".into(), Kind::Words, "unset");
+            add("flow-offload".into(), Kind::Words, "off");
             let policy = "/sys/devices/system/cpu/cpufreq/policy0";
             add(format!("{policy}/scaling_governor"), Kind::Governor, "schedutil");
             add(format!("{policy}/scaling_min_freq"), Kind::Number, "600000");
@@ -379,7 +383,7 @@ impl FakeHost {
                 Ok(1..=64) => Ok(text.to_owned()),
                 _ => Err(Errno::INVAL),
             },
-            Kind::Spread => Ok(text.to_owned()),
+            Kind::Spread | Kind::Words => Ok(text.to_owned()),
             Kind::Qdisc => match text.split(' ').collect::<Vec<_>>().as_slice() {
                 ["default"] | [_, _, ..] => Ok(text.to_owned()),
                 [kind] => Ok(format!("{kind} 80010000")),

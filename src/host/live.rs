@@ -42,6 +42,10 @@ impl Live {
         Ok(())
     }
 
+    fn as_seen(&self, setting: Setting) -> Setting {
+        if self.netns.is_some() { setting.inside() } else { setting }
+    }
+
     fn run<T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -64,7 +68,7 @@ impl HostRead for Live {
     fn read(&self, path: &Path) -> HostResult<Vec<u8>> {
         if let Some(setting) = Setting::at(path) {
             self.check_reach("read", &setting)?;
-            return setting.read(self);
+            return self.as_seen(setting).read(self);
         }
         self.run("read", path, |path| {
             bounded::read(path).map_err(|errno| HostError::new("read", path, errno))
@@ -115,6 +119,7 @@ impl HostWrite for Live {
         let value = value.to_owned();
         if let Some(setting) = Setting::at(path) {
             self.check_reach("write", &setting)?;
+            let setting = self.as_seen(setting);
             // On the namespace's thread, which sees what is in it.
             let here = Self::here();
             return self.run("write", path, move |_| setting.write(&here, &value));

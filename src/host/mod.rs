@@ -22,6 +22,7 @@ mod error;
 mod evidence;
 mod fake;
 pub mod faulty;
+mod flow;
 mod live;
 mod query;
 mod recorder;
@@ -30,6 +31,7 @@ pub mod setting;
 mod symlinks;
 pub mod tar;
 mod tree;
+mod uci;
 
 use std::path::{Path, PathBuf};
 
@@ -37,6 +39,7 @@ pub use archive::{Archive, MANIFEST, Manifest, OpenError};
 pub use captured::Captured;
 pub use error::{HostError, HostResult};
 pub use fake::FakeHost;
+pub use flow::{TABLE as FLOW_TABLE, offers as offers_flow_offload};
 pub use live::Live;
 pub use query::{Query, query_as};
 pub use recorder::{Record, Recorder};

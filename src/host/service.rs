@@ -65,6 +65,15 @@ pub(super) fn set(host: &dyn HostRead, name: &str, run: bool) -> Result<(), Errn
     Ok(())
 }
 
+/// Runs a program to its end, in `limit` at most.
+///
+/// # Errors
+/// ENOENT where it is not there; EIO when it says that it failed; ETIMEDOUT.
+pub(super) fn run(program: &str, arguments: &[&str], limit: Duration) -> Result<(), Errno> {
+    let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
+    finish(program, &arguments, clock::monotonic() + limit)
+}
+
 /// Runs a program to its end. Its output goes nowhere: what it starts may keep it open for good.
 #[expect(clippy::disallowed_methods, reason = "the door to other programs")]
 fn finish(program: &str, arguments: &[String], deadline: Duration) -> Result<(), Errno> {

@@ -6,6 +6,7 @@
 //!   ethtool/eth0/coalesce/rx-usecs      ethtool/eth0/rss        qdisc/eth0
 //!   ethtool/eth0/ring/rx                ethtool/eth0/feature/rx-gro-list
 //!   ethtool/eth0/channels/combined      napi/eth0/0               service/irqbalance
+//!   flow-offload                        packet-steering
 //! ```
 //!
 //! Reading goes by [`Query`] and files, so a captured machine answers too.
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-use super::{HostError, HostRead, HostResult, Query, query_as, service};
+use super::{HostError, HostRead, HostResult, Query, flow, query_as, service, uci};
 use crate::model::feature::{Features, Qdisc};
 use crate::model::nic::{Napi, NicSettings, Numbers, Rss};
 use crate::sys::{affinity, ethtool, nic_set, qdisc};
@@ -42,6 +43,15 @@ pub enum Setting {
     NapiThread(String, u32),
     /// Whether a service runs.
     Service(String),
+    /// Established connections past netfilter and routing. Its text is that of
+    /// [`crate::model::knob::Knob::FlowOffload`], with words behind it that tell how it came about.
+    FlowOffload {
+        /// Whether OpenWrt's firewall is asked where there is one: it is the machine's, and
+        /// nothing to a network namespace of ours.
+        by_firewall: bool,
+    },
+    /// OpenWrt's option network.globals.packet_steering.
+    PacketSteering,
 }
 
 impl Setting {
@@ -59,6 +69,8 @@ impl Setting {
             ["qdisc", device] => Self::Qdisc(own(device)),
             ["napi", device, index] => Self::NapiThread(own(device), index.parse().ok()?),
             ["service", name] => Self::Service(own(name)),
+            ["flow-offload"] => Self::FlowOffload { by_firewall: true },
+            ["packet-steering"] => Self::PacketSteering,
             _ => return None,
         })
     }
@@ -66,7 +78,15 @@ impl Setting {
     /// Whether it is the machine's, and so neither seen nor set from a network namespace: what is
     /// tried in a lab must not stop a service of the machine that the lab is on.
     pub(super) fn is_of_the_machine(&self) -> bool {
-        matches!(self, Self::Service(_))
+        matches!(self, Self::Service(_) | Self::PacketSteering)
+    }
+
+    /// The same setting seen from inside a network namespace.
+    pub(super) fn inside(self) -> Self {
+        match self {
+            Self::FlowOffload { .. } => Self::FlowOffload { by_firewall: false },
+            other => other,
+        }
     }
 
     /// Its address.
@@ -119,6 +139,8 @@ impl Setting {
                 let runs = service::runs(host, name).ok_or_else(|| fail(Errno::NOENT))?;
                 Ok(u8::from(runs).to_string())
             }
+            Self::FlowOffload { by_firewall } => flow::read(host, *by_firewall).map_err(fail),
+            Self::PacketSteering => uci::steering(host).map_err(fail),
         }?;
         Ok(text.into_bytes())
     }
@@ -146,6 +168,8 @@ impl Setting {
             Self::Service(name) => {
                 service::set(host, name, switch()?).map_err(std::io::Error::from)
             }
+            Self::FlowOffload { by_firewall } => flow::write(host, *by_firewall, text),
+            Self::PacketSteering => uci::set_steering(host, text).map_err(std::io::Error::from),
             Self::Rss(device) => {
                 let table = match text.parse::<u32>() {
                     Ok(queues) => nic_set::Spread::Equal(queues),
@@ -187,6 +211,8 @@ impl fmt::Display for Setting {
             Self::Qdisc(device) => write!(f, "qdisc/{device}"),
             Self::Service(name) => write!(f, "service/{name}"),
             Self::NapiThread(device, index) => write!(f, "napi/{device}/{index}"),
+            Self::FlowOffload { .. } => f.write_str("flow-offload"),
+            Self::PacketSteering => f.write_str("packet-steering"),
         }
     }
 }
@@ -279,6 +305,8 @@ mod tests {
             "qdisc/pppoe-wan",
             "napi/eth0/3",
             "service/irqbalance",
+            "flow-offload",
+            "packet-steering",
         ] {
             let setting = Setting::at(Path::new(text)).unwrap();
             assert_eq!(setting.address(), Path::new(text));

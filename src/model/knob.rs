@@ -140,6 +140,12 @@ pub enum Knob {
         /// Its dotted name.
         name: String,
     },
+    /// Established connections past netfilter and routing: `off`, or `software` or `hardware`
+    /// with the devices that the flowtable takes packets from (`software eth0 eth1`). On OpenWrt
+    /// its firewall knows the devices, and the word stands alone.
+    FlowOffload,
+    /// OpenWrt's own packet steering (`network.globals.packet_steering`): one of [`STEERING`].
+    PacketSteering,
 }
 
 /// Parameters of [`Knob::Coalesce`]; `adaptive-*` is on or off, the others are counts.
@@ -150,7 +156,19 @@ pub const COALESCE: &[&str] =
 pub const QDISCS: &[&str] = &["default", "fq", "fq_codel", "cake", "pfifo_fast"];
 
 /// What [`Knob::Service`] may start and stop.
+///
+/// irqbalance is stopped rather than told of lines to leave alone (`--banirq`,
+/// `IRQBALANCE_ARGS`): a ban is a number, which the next boot gives to another line; it is read
+/// at the start only, so the program has to be started anew all the same; its file is kept by four
+/// distributions in four forms; and of what is left to it, it takes away only lines that carry no
+/// packets. What it does with those is not worth a second way to get it wrong.
 pub const SERVICES: &[&str] = &["irqbalance"];
+
+/// What [`Knob::FlowOffload`] begins with.
+pub const OFFLOAD_MODES: &[&str] = &["off", "software", "hardware"];
+
+/// What [`Knob::PacketSteering`] can be; `unset` means 1 from OpenWrt 24.10 on and 0 before.
+pub const STEERING: &[&str] = &["unset", "0", "1", "2"];
 
 /// What kind of value a setting takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -210,6 +228,8 @@ impl Knob {
             | Self::MinFrequency { .. }
             | Self::MaxFrequency { .. }
             | Self::Service { .. }
+            | Self::FlowOffload
+            | Self::PacketSteering
             | Self::Sysctl { .. } => None,
         }
     }
@@ -236,7 +256,8 @@ impl Knob {
             | Self::Offload { .. }
             | Self::Service { .. } => Shape::Switch,
             Self::RssTable { .. } => Shape::Spread,
-            Self::Governor { .. } | Self::Qdisc { .. } => Shape::Word,
+            Self::Governor { .. } | Self::Qdisc { .. } | Self::PacketSteering => Shape::Word,
+            Self::FlowOffload => Shape::Words,
             Self::Sysctl { name } => sysctl::find(name)?.shape,
         })
     }
@@ -249,6 +270,7 @@ impl Knob {
             | Self::Governor { .. }
             | Self::MinFrequency { .. }
             | Self::MaxFrequency { .. }
+            | Self::PacketSteering
             | Self::Service { .. } => true,
             Self::Sysctl { name } => sysctl::find(name).is_some_and(|s| s.global),
             _ => false,
@@ -319,9 +341,16 @@ impl Knob {
                 if other_qdisc {
                     return Err(BadSetting::Name(word.clone(), QDISCS.join(", ")));
                 }
+                if *self == Self::PacketSteering && !STEERING.contains(&word.as_str()) {
+                    return Err(BadSetting::Name(word.clone(), STEERING.join(", ")));
+                }
                 if !is_word(word) {
                     return Err(BadSetting::Word(word.clone()));
                 }
+                true
+            }
+            (Shape::Words, Value::Word(text)) if *self == Self::FlowOffload => {
+                check_offload(text)?;
                 true
             }
             (Shape::Words, Value::Word(text)) => {
@@ -355,6 +384,19 @@ impl Knob {
             return Ok(());
         }
         Err(BadSetting::Kind { knob: self.clone(), expected: shape.words(), value: value.clone() })
+    }
+}
+
+/// A mode and, unless it is off, devices.
+fn check_offload(text: &str) -> Result<(), BadSetting> {
+    let mut words = text.split(' ');
+    let mode = words.next().unwrap_or_default();
+    if !OFFLOAD_MODES.contains(&mode) {
+        return Err(BadSetting::Name(mode.to_owned(), OFFLOAD_MODES.join(", ")));
+    }
+    match words.find(|device| mode == "off" || !is_device_name(device)) {
+        Some(device) => Err(BadSetting::Device(device.to_owned())),
+        None => Ok(()),
     }
 }
 
@@ -445,6 +487,8 @@ impl fmt::Display for Knob {
             Self::MaxFrequency { policy } => write!(f, "highest frequency of {policy}"),
             Self::Service { name } => write!(f, "service {name}"),
             Self::Sysctl { name } => f.write_str(name),
+            Self::FlowOffload => f.write_str("flow offload"),
+            Self::PacketSteering => f.write_str("OpenWrt packet steering"),
         }
     }
 }
@@ -496,6 +540,19 @@ impl fmt::Display for Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn flow_offload_takes_a_mode_and_devices_and_nothing_else() {
+        let check = |text: &str| Knob::FlowOffload.check(&Value::Word(text.into())).is_ok();
+        for good in ["off", "software", "software eth0 br-lan", "hardware lan1 wan.7"] {
+            assert!(check(good), "{good}");
+        }
+        for bad in ["", "on", "off eth0", "software eth0  eth1", "software ../x", "software a:b"] {
+            assert!(!check(bad), "{bad}");
+        }
+        let steer = |text: &str| Knob::PacketSteering.check(&Value::Word(text.into())).is_ok();
+        assert!(steer("0") && steer("unset") && !steer("3") && !steer("on"));
+    }
 
     fn rps(device: &str) -> Knob {
         Knob::RpsCpus { device: device.into(), queue: 0 }

@@ -31,6 +31,24 @@ impl Section {
     }
 }
 
+/// The value of an option that was set or taken away with `uci` and not committed: lines of
+/// `/tmp/.uci/<package>`, `package.section.option='value'` and `-package.section.option`. The outer
+/// `None` says that nothing is staged for it, the inner that it was taken away. Sections without a
+/// name have one here that only libuci makes up (`cfg01e63d`), so any section will do: an option
+/// asked for is one that only one kind of section has.
+#[must_use]
+pub fn staged(bytes: &[u8], option: &str) -> Option<Option<String>> {
+    let text = String::from_utf8_lossy(bytes);
+    text.lines().rev().find_map(|line| {
+        let (place, value) = match line.split_once('=') {
+            Some((place, value)) => (place, Some(words(value).concat())),
+            None => (line.strip_prefix('-')?, None),
+        };
+        let mut parts = place.trim().splitn(3, '.');
+        (parts.nth(2) == Some(option)).then_some(value)
+    })
+}
+
 /// The sections in order. Lines that are none of `config`, `option`, `list` are left out.
 #[must_use]
 pub fn sections(bytes: &[u8]) -> Vec<Section> {
@@ -96,10 +114,21 @@ mod tests {
         assert_eq!(found[1].option("masq"), None);
     }
 
+    #[test]
+    fn what_was_set_last_and_not_committed_is_what_counts() {
+        let text =
+            b"firewall.cfg01e63d.flow_offloading='0'\nfirewall.cfg01e63d.flow_offloading='1'\n\
+            -firewall.cfg01e63d.flow_offloading_hw\nfirewall.lan='zone'\n";
+        assert_eq!(staged(text, "flow_offloading"), Some(Some("1".into())));
+        assert_eq!(staged(text, "flow_offloading_hw"), Some(None));
+        assert_eq!(staged(text, "lan"), None);
+        assert_eq!(staged(b"", "flow_offloading"), None);
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_survived(bytes: Vec<u8>, text in "((config|option|list) ?['\"]?[a-z ]{0,4}['\"]?\n?){0,8}") {
-            let _known = (sections(&bytes), sections(text.as_bytes()));
+            let _known = (sections(&bytes), sections(text.as_bytes()), staged(&bytes, "a"));
         }
     }
 }

@@ -497,6 +497,8 @@ mod tests {
                 Value::Switch(false),
             ),
             (Knob::Ring { device: device(), direction: "rx".into() }, Value::Count(1024)),
+            (Knob::FlowOffload, word("software eth0 eth1")),
+            (Knob::PacketSteering, word("0")),
             (Knob::Channels { device: device(), direction: "combined".into() }, Value::Count(4)),
             (
                 Knob::Offload { device: device(), feature: "rx-gro-list".into() },

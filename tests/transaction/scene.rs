@@ -127,6 +127,8 @@ pub(crate) fn spread() -> Candidate {
             (Knob::Qdisc { device: "eth1".into() }, Value::Word("fq".into())),
             (Knob::NapiThread { device: "eth1".into(), thread: 0 }, cpus("3")),
             (Knob::Service { name: "irqbalance".into() }, Value::Switch(false)),
+            (Knob::PacketSteering, Value::Word("0".into())),
+            (Knob::FlowOffload, Value::Word("software eth1 eth0".into())),
             (sysctl("net.core.rps_sock_flow_entries"), Value::Count(30_000)),
             (sysctl("net.core.netdev_budget"), Value::Count(600)),
             (sysctl("net.ipv4.ip_local_port_range"), Value::Word("1024 65535".into())),
@@ -139,7 +141,7 @@ pub(crate) fn spread() -> Candidate {
 pub(crate) const FIRST_LINE: usize = 4;
 
 /// Those of [`spread`] that differ from what the router starts with.
-pub(crate) const WRITES: usize = 23;
+pub(crate) const WRITES: usize = 25;
 
 pub(crate) fn one_cpu() -> Candidate {
     candidate(

@@ -94,7 +94,8 @@ fn group(knob: &Knob) -> &str {
         Knob::Governor { policy }
         | Knob::MinFrequency { policy }
         | Knob::MaxFrequency { policy } => policy,
-        Knob::Service { .. } => "services",
+        Knob::Service { .. } | Knob::PacketSteering => "services",
+        Knob::FlowOffload => "forwarding",
         Knob::Sysctl { .. } => "sysctl",
         other => other.device().unwrap_or("other"),
     }
@@ -180,6 +181,8 @@ fn title(knob: &Knob) -> (String, Option<u32>) {
         Knob::Governor { .. } => plain("governor"),
         Knob::MinFrequency { .. } => plain("lowest frequency"),
         Knob::MaxFrequency { .. } => plain("highest frequency"),
+        Knob::FlowOffload => plain("flow offload"),
+        Knob::PacketSteering => plain("OpenWrt packet_steering"),
         Knob::Service { name } | Knob::Sysctl { name } => plain(name),
     }
 }
