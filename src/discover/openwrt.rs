@@ -1,9 +1,10 @@
 //! OpenWrt's configuration, where this is OpenWrt: interfaces, firewall zones, steering.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::host::HostRead;
-use crate::parse::uci::{Section, sections};
+use crate::parse::uci::{Section, sections, staged};
 
 /// What OpenWrt's own files say. Empty elsewhere.
 #[derive(Default)]
@@ -11,7 +12,15 @@ pub(super) struct OpenWrt {
     network: Vec<Section>,
     firewall: Vec<Section>,
     irqbalance: Vec<Section>,
+    /// Options that were set and not committed, by name; `None` where one was taken away.
+    staged: BTreeMap<&'static str, Option<String>>,
 }
+
+/// Options of ours in a package, each of a name that only one kind of section there has.
+const STAGED: [(&str, &[&str]); 2] = [
+    ("network", &["packet_steering", "steering_flows"]),
+    ("firewall", &["flow_offloading", "flow_offloading_hw"]),
+];
 
 /// A firewall zone with the devices that its networks stand for.
 pub(super) struct Zone {
@@ -27,7 +36,15 @@ impl OpenWrt {
                 .map(|bytes| sections(&bytes))
                 .unwrap_or_default()
         };
+        let mut found = BTreeMap::new();
+        for (package, options) in STAGED {
+            let delta = host.read(&Path::new("/tmp/.uci").join(package)).unwrap_or_default();
+            found.extend(
+                options.iter().filter_map(|option| Some((*option, staged(&delta, option)?))),
+            );
+        }
         Self {
+            staged: found,
             network: file("network"),
             firewall: file("firewall"),
             irqbalance: file("irqbalance"),
@@ -41,12 +58,21 @@ impl OpenWrt {
 
     /// An option of network's `globals` section.
     pub(super) fn global(&self, option: &str) -> Option<&str> {
-        self.network.iter().filter(|s| s.kind == "globals").find_map(|s| s.option(option))
+        let committed =
+            || self.network.iter().filter(|s| s.kind == "globals").find_map(|s| s.option(option));
+        self.staged.get(option).map_or_else(committed, Option::as_deref)
+    }
+
+    /// Whether it has a firewall that can be asked to offload flows.
+    pub(super) fn has_firewall(&self) -> bool {
+        self.firewall.iter().any(|s| s.kind == "defaults")
     }
 
     /// An option of firewall's `defaults` section.
     pub(super) fn firewall_default(&self, option: &str) -> Option<&str> {
-        self.firewall.iter().filter(|s| s.kind == "defaults").find_map(|s| s.option(option))
+        let committed =
+            || self.firewall.iter().filter(|s| s.kind == "defaults").find_map(|s| s.option(option));
+        self.staged.get(option).map_or_else(committed, Option::as_deref)
     }
 
     /// Whether irqbalance is to run, and the lines it must leave alone.

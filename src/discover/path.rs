@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::openwrt::OpenWrt;
 use super::{Gaps, engines, net_file, number};
-use crate::host::{HostRead, Query, query_as};
+use crate::host::{HostRead, Query, offers_flow_offload, query_as};
 use crate::model::path::{BoundFlows, ForwardPath, IptablesTable, Nftables, SoftnetCpu};
 use crate::model::snapshot::Cpu;
 use crate::parse::softnet::softnet;
@@ -59,6 +59,8 @@ pub(super) fn discover(
         iptables,
         ip6tables,
         iptables_rules,
+        can_offload: openwrt.has_firewall() || offers_flow_offload(host).is_ok(),
+        firewall: openwrt.has_firewall(),
         bound,
         engines: engines::discover(host),
         conntrack_count: sysctl("net.netfilter.nf_conntrack_count"),

@@ -24,6 +24,13 @@ pub struct ForwardPath {
     /// The rules of those tables, where they could be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub iptables_rules: Vec<IptablesTable>,
+    /// Whether a flowtable could be made: the kernel has them, or OpenWrt's firewall is there to
+    /// be asked.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub can_offload: bool,
+    /// Whether OpenWrt's firewall is there to be asked for flow offload.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub firewall: bool,
     /// Flows that a flowtable has taken over; asked only where something offloads flows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bound: Option<BoundFlows>,
