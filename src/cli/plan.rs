@@ -118,7 +118,18 @@ pub(super) fn find<'a>(candidates: &'a Candidates, name: &str) -> Result<&'a Can
 fn not_made(candidates: &Candidates, candidate: &Candidate) -> Vec<NotMade> {
     let made: Vec<String> = candidate.changes().map(|c| kind(&c.knob)).collect();
     let list = candidates.planned.iter().flat_map(|p| &p.not_made);
-    list.filter(|n| !made.contains(&n.setting)).cloned().collect()
+    // One service may be stopped, and another be left.
+    let stopped = |n: &NotMade| {
+        candidate.changes().any(|c| match &c.knob {
+            Knob::Service { name } => n.reason.starts_with(name.as_str()),
+            knob => *knob == Knob::PacketSteering && n.reason.starts_with(&knob.to_string()),
+        })
+    };
+    let told = |n: &NotMade| match n.setting.as_str() {
+        "service" => stopped(n),
+        setting => made.iter().any(|m| m == setting),
+    };
+    list.filter(|n| !told(n)).cloned().collect()
 }
 
 /// A knob's kind as plan files have it.

@@ -21,6 +21,20 @@ pub struct Change {
     pub reason: String,
 }
 
+impl Change {
+    /// Whether it is about that device: its own, or one that its value names, which has to be here
+    /// as well for it to be made.
+    #[must_use]
+    pub fn concerns(&self, device: &str) -> bool {
+        match (&self.knob, &self.after) {
+            (Knob::FlowOffload, Value::Word(words)) => {
+                words.split(' ').skip(1).any(|d| d == device)
+            }
+            (knob, _) => knob.device() == Some(device),
+        }
+    }
+}
+
 /// A named way to set the router up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {

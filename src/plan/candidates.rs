@@ -7,7 +7,7 @@ use super::planned::{self, Planned};
 use super::profile::Profile;
 use super::spread::spread;
 use super::stages::Traffic;
-use super::{baseline, cost, name};
+use super::{baseline, cost, flow, name, owned};
 use crate::model::cpuset::CpuSet;
 use crate::model::knob::{Knob, Value};
 use crate::model::plan::{Candidate, Change};
@@ -28,7 +28,8 @@ pub struct Request {
 pub struct Candidates {
     /// To compare; the first is the router as found.
     pub list: Vec<Candidate>,
-    /// What other tools would set; by name only, for an experiment takes long enough.
+    /// What other tools would set, and what changes more than where work is done; by name only,
+    /// for an experiment takes long enough.
     pub baselines: Vec<Candidate>,
     /// Names of candidates that make no sense here, with the reason.
     pub left_out: Vec<(&'static str, String)>,
@@ -100,6 +101,7 @@ pub fn candidates_for(snapshot: &Snapshot, request: &Request) -> Candidates {
     }
     complete(&mut found.list);
     for (name, made) in [
+        (name::FLOWTABLE, flow::candidate(snapshot)),
         (name::OPENWRT_1, baseline::openwrt(snapshot, false)),
         (name::OPENWRT_2, baseline::openwrt(snapshot, true)),
         (name::ALL_CPUS, baseline::all_cpus(snapshot)),
@@ -159,8 +161,17 @@ fn sets_the_same(one: &Candidate, other: &Candidate) -> bool {
 fn preferred(snapshot: &Snapshot, found: &Candidates, request: &Request) -> String {
     let Some(best) = found.get(name::PLANNED) else { return name::AS_FOUND.into() };
     let model = cost::Model::new(snapshot, &request.traffic, request.profile);
-    let asks_more =
-        best.changes().any(|c| !matches!(c.knob, Knob::IrqAffinity { .. } | Knob::RpsCpus { .. }));
+    // Services are taken over for the placement's sake.
+    let placement = |knob: &Knob| {
+        matches!(
+            knob,
+            Knob::IrqAffinity { .. }
+                | Knob::RpsCpus { .. }
+                | Knob::Service { .. }
+                | Knob::PacketSteering
+        )
+    };
+    let asks_more = best.changes().any(|c| !placement(&c.knob));
     let today = found.get(name::AS_FOUND).and_then(|c| model.predict(c));
     let good_enough = match (today, model.predict(best)) {
         (Some(today), Some(best)) => {
@@ -385,12 +396,13 @@ impl Maker<'_> {
                 reason,
             }
         };
-        let settings = self
+        let mut settings: Vec<Change> = self
             .intake
             .movable()
             .filter_map(line)
             .chain(self.intake.sources.iter().map(queue))
             .collect();
+        owned::take_over(self.snapshot, &mut settings);
         Candidate { name: name.into(), title: title.into(), reason, settings }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::flow;
 use super::intake::Intake;
 use super::problem::{Micro, ONE, Placement, Problem};
 use super::profile::Profile;
@@ -34,6 +35,8 @@ pub(super) fn figure(micro: Micro) -> f64 {
 #[derive(Debug)]
 pub struct Model<'a> {
     snapshot: &'a Snapshot,
+    traffic: Traffic,
+    profile: Profile,
     problem: Problem,
     opaque: bool,
 }
@@ -44,7 +47,8 @@ impl<'a> Model<'a> {
     pub fn new(snapshot: &'a Snapshot, traffic: &Traffic, profile: Profile) -> Self {
         let intake = Intake::of(snapshot);
         let problem = stages::pose(snapshot, &intake, traffic, profile);
-        Self { snapshot, problem, opaque: intake.sources.is_empty() }
+        let opaque = intake.sources.is_empty();
+        Self { snapshot, traffic: traffic.clone(), profile, problem, opaque }
     }
 
     /// Judges a candidate. `None` where packets are handled on the CPU of whoever sends them (veth
@@ -53,6 +57,11 @@ impl<'a> Model<'a> {
     pub fn predict(&self, candidate: &Candidate) -> Option<Prediction> {
         if self.opaque {
             return None;
+        }
+        if let Some(offloading) = flow::offloaded(self.snapshot, candidate) {
+            let mut steering = candidate.clone();
+            steering.settings.retain(|c| c.knob != Knob::FlowOffload);
+            return Model::new(&offloading, &self.traffic, self.profile).predict(&steering);
         }
         let placement = self.placement(candidate);
         let of_senders = |(queue, mask): (&super::problem::Queue, &Vec<usize>)| {

@@ -22,7 +22,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "rps-cpus",
-        also: &["rps", "rps_cpus", "packet-steering"],
+        also: &["rps", "rps_cpus"],
         text: "Receive packet steering: hands packets, by a hash of their flow, from the \
                interrupt's CPU to those of the mask, for the stack stage. It adds work and moves \
                it; right for one-queue devices and lines that can't be moved, wrong where hardware \
@@ -55,7 +55,8 @@ pub const SETTINGS: &[Setting] = &[
         name: "flow-offload",
         also: &["flowtable", "flow offload", "offload"],
         text: "A flowtable takes established flows past netfilter and routing, in software or in \
-               the card. What it takes, no other setting here matters for.",
+               the card; rules see a connection's first packets only. It counts only once flows \
+               bind: linerate show path.",
     },
     Setting {
         name: "threaded-napi",
@@ -83,8 +84,16 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "service",
-        also: &["irqbalance", "packet_steering"],
-        text: "Programs and scripts that set what linerate sets.",
+        also: &["irqbalance"],
+        text: "Programs and scripts that set what linerate sets. irqbalance is stopped where a plan \
+               moves interrupts: lines to leave alone are told to it by number, and read at its \
+               start only.",
+    },
+    Setting {
+        name: "packet-steering",
+        also: &["packet_steering", "steering"],
+        text: "OpenWrt's own steering, which writes RPS masks anew after every interface event. A \
+               plan that sets masks takes it over: set to 0, and its service stopped.",
     },
 ];
 

@@ -16,8 +16,10 @@ mod baseline;
 mod candidates;
 pub mod cost;
 mod explain;
+mod flow;
 mod intake;
 mod not_made;
+mod owned;
 mod planned;
 mod problem;
 mod profile;
@@ -61,6 +63,8 @@ pub mod name {
     pub const OPENWRT_2: &str = "openwrt-2";
     /// All CPUs everywhere.
     pub const ALL_CPUS: &str = "all-cpus";
+    /// Established connections past netfilter and routing.
+    pub const FLOWTABLE: &str = "flowtable";
     /// irqbalance's first placement.
     pub const IRQBALANCE: &str = "irqbalance";
 }
@@ -68,12 +72,11 @@ pub mod name {
 /// Binds a candidate to the machine it was made for.
 #[must_use]
 pub fn plan_for(snapshot: &Snapshot, candidate: Candidate) -> Plan {
-    let touched: std::collections::BTreeSet<&str> =
-        candidate.settings.iter().filter_map(|c| c.knob.device()).collect();
+    let touched = |name: &str| candidate.settings.iter().any(|change| change.concerns(name));
     let devices = snapshot
         .netdevs
         .iter()
-        .filter(|d| touched.contains(d.name.as_str()))
+        .filter(|d| touched(&d.name))
         .map(|d| DeviceFact {
             name: d.name.clone(),
             sysfs: d.sysfs.display().to_string(),

@@ -1,6 +1,8 @@
 //! What a profile sets beside the placement, and what is not set although one might expect it.
 
+use super::flow;
 use super::intake::Intake;
+use super::owned;
 use super::problem::Problem;
 use super::profile::Profile;
 use super::stages;
@@ -161,7 +163,7 @@ pub(super) fn list(
     say("flow-offload", flow_offload(snapshot));
     softnet(snapshot, &mut say);
     threads(snapshot, intake, profile, &mut say);
-    for service in &snapshot.services {
+    for service in snapshot.services.iter().filter(|s| !owned::is_taken_over(s, &made.settings)) {
         say(
             "service",
             format!(
@@ -263,9 +265,14 @@ fn flow_offload(snapshot: &Snapshot) -> String {
         .as_ref()
         .and_then(|f| f.notes.iter().find(|n| n.contains("flow offload")))
         .map_or_else(String::new, |note| format!(" Try it first here: {note}."));
+    let how = match flow::candidate(snapshot) {
+        Ok(_) => format!(" Try: linerate plan --candidate {}", super::name::FLOWTABLE),
+        Err(why) => format!(" Not offered here: {why}"),
+    };
     format!(
         "not set by this plan; a software flowtable takes established flows past netfilter and \
-         routing ({:.2} instead of {:.2} of work), more than any placement can.{first}",
+         routing ({:.2} instead of {:.2} of work), more than any placement can; rules then see a \
+         connection's first packets only.{first}{how}",
         stages::STACK_FLOWTABLE,
         stages::STACK_NAT
     )

@@ -5,6 +5,7 @@ use super::cost::figure;
 use super::intake::Intake;
 use super::name;
 use super::not_made;
+use super::owned;
 use super::problem::{Placement, Problem, Tally};
 use super::profile::Profile;
 use super::solve::{self, Solution};
@@ -55,6 +56,7 @@ pub fn planned(
     settings.extend(writer.masks());
     settings.extend(writer.virtual_masks(&intake));
     settings.extend(not_made::profile_settings(snapshot, &intake, profile));
+    owned::take_over(snapshot, &mut settings);
     let model = writer.model(&solution, traffic, profile, &intake);
     let candidate = Candidate {
         name: name::PLANNED.into(),

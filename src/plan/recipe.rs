@@ -117,6 +117,9 @@ pub fn recipe(
             }
         }
     }
+    if settings.iter().any(|c| c.before != c.after) {
+        super::owned::take_over(snapshot, &mut settings);
+    }
     if settings.is_empty() {
         let why: Vec<String> =
             not_made.iter().map(|n| format!("{}: {}", n.setting, n.reason)).collect();
@@ -143,6 +146,8 @@ fn found(knob: &Knob, snapshot: &Snapshot) -> Option<Value> {
         }
         Knob::RpsCpus { device, queue } => rx(device, *queue)?.rps.clone().map(Value::Cpus),
         Knob::RpsFlowCnt { device, queue } => rx(device, *queue)?.flow_cnt.map(Value::Count),
+        Knob::FlowOffload => Some(super::flow::found(snapshot)),
+        Knob::PacketSteering => super::owned::steering_now(snapshot),
         _ => None,
     }
 }
@@ -234,6 +239,9 @@ impl Setting {
     fn wanted(&self, knob: &Knob, snapshot: &Snapshot) -> Result<Value, String> {
         let bad = || format!("{} is no value for it", self.value);
         let value = match (knob.shape(), &self.value) {
+            (_, toml::Value::String(mode)) if *knob == Knob::FlowOffload => {
+                super::flow::wanted(snapshot, mode)?
+            }
             (Some(Shape::Cpus), toml::Value::String(words)) => {
                 Value::Cpus(cpus(words, snapshot).ok_or_else(bad)?)
             }

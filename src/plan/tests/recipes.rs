@@ -52,6 +52,35 @@ fn what_can_not_matter_to_forwarded_packets_is_marked() {
 }
 
 #[test]
+fn flow_offload_and_packet_steering_are_set_where_a_recipe_has_them() {
+    let mut snapshot = r4s();
+    let layer = |device: &str| crate::model::stack::Layer {
+        device: device.into(),
+        kind: "nic".into(),
+        role: None,
+        by: String::new(),
+        below: vec![],
+    };
+    snapshot.stack = vec![layer("eth0"), layer("eth1")];
+    let (r76s, _) = recipe("r76s", &snapshot, &off).unwrap();
+    let of = |made: &Candidate, knob: &Knob| {
+        made.settings.iter().find(|c| c.knob == *knob).map(|c| c.after.to_string())
+    };
+    assert_eq!(of(&r76s, &Knob::FlowOffload).unwrap(), "software eth0 eth1");
+    // Without devices it is said so, not set by halves.
+    let (r76s, not_made) = recipe("r76s", &r4s(), &off).unwrap();
+    assert_eq!(of(&r76s, &Knob::FlowOffload), None);
+    assert!(why(&not_made, "flow-offload").contains("fewer than two devices"));
+    // On OpenWrt the firewall knows the devices.
+    snapshot.path.firewall = true;
+    let (fg50e, not_made) = recipe("fg50e", &snapshot, &off).unwrap();
+    assert_eq!(of(&fg50e, &Knob::FlowOffload).unwrap(), "software");
+    assert_eq!(of(&fg50e, &Knob::PacketSteering).unwrap(), "0");
+    assert_eq!(of(&fg50e, &Knob::Service { name: "irqbalance".into() }).unwrap(), "on");
+    assert_eq!(not_made, []);
+}
+
+#[test]
 fn a_recipe_for_another_board_says_what_is_missing() {
     let why = recipe("cm4", &r4s(), &off).unwrap_err();
     assert!(why.contains("no device here is driver:bcmgenet"), "{why}");
