@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::host::{HostError, HostRead, Setting, offers_flow_offload};
 use crate::model::knob::{Knob, Shape, Value};
+use crate::model::order::InOrder;
 use crate::model::plan::Candidate;
 use crate::model::snapshot::{Irq, Snapshot};
 use crate::model::sysctl::{self, Sysctl};
@@ -154,7 +155,7 @@ pub fn resolve(snapshot: &Snapshot, candidate: &Candidate) -> Result<Vec<Target>
         let witness = witness(&knob, snapshot);
         targets.push(Target { knob, path, wanted, witness });
     }
-    targets.sort_by_key(|target| rank(&target.knob));
+    targets.order_by_key(|target| rank(&target.knob));
     Ok(targets)
 }
 

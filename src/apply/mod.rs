@@ -44,6 +44,7 @@ use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::{HostError, HostRead, HostWrite, clock};
 use crate::model::knob::{Knob, Value};
+use crate::model::order::InOrder;
 use crate::model::plan::{Candidate, Change};
 use crate::model::snapshot::Snapshot;
 use crate::store::Lock;
@@ -108,7 +109,7 @@ pub fn prepare(
     }
     // The kernel keeps the lowest frequency below the highest one (cpufreq_set_policy): room is
     // made before it is used.
-    prepared.writes.sort_by_key(|w| match (&w.knob, &w.before, &w.after) {
+    prepared.writes.order_by_key(|w| match (&w.knob, &w.before, &w.after) {
         (Knob::MinFrequency { .. }, ..) => 1,
         (Knob::MaxFrequency { .. }, Value::Count(before), Value::Count(after)) => {
             if after > before { 0 } else { 2 }

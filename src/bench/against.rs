@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::load::{LoadSpec, iperf3};
 use crate::model::measurement::RefusalCode;
+use crate::model::order::InOrder;
 use crate::model::units::BitRate;
 use crate::sample::CpuCounters;
 
@@ -149,7 +150,7 @@ fn summary(version: String, pairs: Vec<Pair>) -> AgainstIperf3 {
 
 /// The middle value, or the mean of the two in the middle; NaN of nothing.
 fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
+    values.order_by(f64::total_cmp);
     let middle = values.len() / 2;
     let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
     if values.len() % 2 == 1 { at(middle) } else { (at(middle.wrapping_sub(1)) + at(middle)) / 2.0 }

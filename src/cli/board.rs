@@ -14,6 +14,7 @@ use crate::lab::Shape;
 use crate::lab::pair::Pair;
 use crate::model::board::{BoardCpu, BoardResult, BoardRun};
 use crate::model::measurement::{Direction, EvidenceClass};
+use crate::model::order::InOrder;
 use crate::model::snapshot::{Machine, Snapshot};
 use crate::report::ranking;
 use crate::store;
@@ -170,7 +171,7 @@ fn text(context: &Context, result: &BoardResult) -> String {
             let all: Vec<&BoardRun> = result.runs.iter().filter(of_kind).collect();
             let mut rates: Vec<f64> =
                 all.iter().filter(|r| r.refusals.is_empty()).map(|r| r.receiver.mbps()).collect();
-            rates.sort_by(f64::total_cmp);
+            rates.order_by(f64::total_cmp);
             let at = |i: usize| rates.get(i).map_or("-".into(), |r| format!("{r:.0}"));
             let way = match direction {
                 Direction::Up => "host to namespace",

@@ -10,6 +10,7 @@ use crate::discover;
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::{HostError, clock};
+use crate::model::order::InOrder;
 use crate::model::telemetry::Interval;
 use crate::report::csv;
 use crate::sample::{Telemetry, Watch};
@@ -118,7 +119,7 @@ fn watch(context: &Context, wanted: &[String]) -> Result<Watch> {
         .filter(|irq| asked(&irq.id.device) || irq.shared_with.iter().any(|name| asked(name)))
         .map(|irq| (irq.line, irq.action.clone()))
         .collect();
-    irqs.sort();
+    irqs.order_by(Ord::cmp);
     irqs.dedup();
     Ok(Watch {
         cpus: snapshot.cpus.iter().map(|cpu| cpu.id).collect(),

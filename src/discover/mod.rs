@@ -24,6 +24,7 @@ pub use narrow::devices;
 
 use crate::host::{HostError, HostRead};
 use crate::model::cpuset::CpuSet;
+use crate::model::order::InOrder;
 use crate::model::snapshot::{Gap, Snapshot};
 
 /// Looks at the machine behind the door.
@@ -38,7 +39,7 @@ pub fn snapshot(host: &dyn HostRead) -> Snapshot {
     let processes = processes::discover(host);
     let openwrt = openwrt::OpenWrt::read(host);
     let mut netdevs = netdevs::discover(host, &processes, &mut gaps);
-    netdevs.sort_by(|a, b| a.name.cmp(&b.name));
+    netdevs.order_by(|a, b| a.name.cmp(&b.name));
     stack::link(host, &mut netdevs, &processes, &openwrt);
     let irqs = irqs::discover(host, &netdevs, board, &mut gaps);
     let path = path::discover(host, &cpus, &openwrt, &mut gaps);
@@ -63,7 +64,7 @@ impl Gaps {
 
     fn into_list(mut self) -> Vec<Gap> {
         // `offloads of eth0` and `offloads of eth1` make `offloads of eth0, eth1`.
-        self.unasked.sort();
+        self.unasked.order_by(Ord::cmp);
         let mut what = String::new();
         let mut last = "";
         for one in &self.unasked {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::text;
 use crate::host::HostRead;
+use crate::model::order::InOrder;
 
 /// A process that was looked for.
 pub(super) struct Process {
@@ -28,7 +29,7 @@ pub(super) fn discover(host: &dyn HostRead) -> Vec<Process> {
             wanted.then_some(Process { pid, name })
         })
         .collect();
-    found.sort_by_key(|p| p.pid);
+    found.order_by_key(|p| p.pid);
     found
 }
 

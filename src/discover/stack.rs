@@ -4,6 +4,7 @@ use super::net_file;
 use super::openwrt::OpenWrt;
 use super::processes::{Process, arguments};
 use crate::host::HostRead;
+use crate::model::order::InOrder;
 use crate::model::path::ForwardPath;
 use crate::model::snapshot::NetDev;
 use crate::model::stack::{Layer, Role, Side};
@@ -89,7 +90,7 @@ pub(super) fn discover(
         Some(Side::Lan) => 1,
         None => 2,
     };
-    trees.sort_by(|a, b| order(a).cmp(&order(b)).then_with(|| a.device.cmp(&b.device)));
+    trees.order_by(|a, b| order(a).cmp(&order(b)).then_with(|| a.device.cmp(&b.device)));
     trees
 }
 

@@ -1,5 +1,6 @@
 //! The statistics, each checked against SciPy and statsmodels (fixtures/statistics).
 
+use crate::model::order::InOrder;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// Up to this many blocks all sign patterns are tried (32768, the mirrored half being equal);
@@ -42,7 +43,7 @@ pub fn mean(values: &[f64]) -> Option<f64> {
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    sorted.order_by(f64::total_cmp);
     let upper = *sorted.get(sorted.len() / 2)?;
     if sorted.len() % 2 == 1 {
         return Some(upper);
@@ -178,14 +179,14 @@ pub fn smallest_p(blocks: usize) -> f64 {
 #[must_use]
 pub fn holm(ps: &[f64]) -> Vec<f64> {
     let mut order: Vec<(usize, f64)> = ps.iter().copied().enumerate().collect();
-    order.sort_by(|a, b| a.1.total_cmp(&b.1));
+    order.order_by(|a, b| a.1.total_cmp(&b.1));
     let mut adjusted: Vec<(usize, f64)> = Vec::with_capacity(ps.len());
     let mut floor = 0.0_f64;
     for (rank, (index, p)) in order.into_iter().enumerate() {
         floor = floor.max(((ps.len() - rank) as f64 * p).min(1.0));
         adjusted.push((index, floor));
     }
-    adjusted.sort_by_key(|(index, _)| *index);
+    adjusted.order_by_key(|(index, _)| *index);
     adjusted.into_iter().map(|(_, p)| p).collect()
 }
 

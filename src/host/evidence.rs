@@ -11,6 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::clock;
+use crate::model::order::InOrder;
 use crate::model::path::{BoundFlows, IptablesTable};
 use crate::sys::{conntrack, xtables};
 
@@ -36,7 +37,7 @@ pub(super) fn iptables() -> io::Result<Vec<IptablesTable>> {
             found.push(xtables::count(ipv6, name)?);
         }
     }
-    found.sort_by(|a, b| (a.ipv6, &a.table).cmp(&(b.ipv6, &b.table)));
+    found.order_by(|a, b| (a.ipv6, &a.table).cmp(&(b.ipv6, &b.table)));
     Ok(found)
 }
 

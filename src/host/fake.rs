@@ -12,6 +12,7 @@ use super::{HostError, HostRead, HostResult, HostWrite, Query, Setting};
 use crate::model::capacity::{Capacity, Source};
 use crate::model::cpuset::CpuSet;
 use crate::model::identity::HostIdentity;
+use crate::model::order::InOrder;
 use crate::model::snapshot::{
     Bus, Cpu, Governor, Irq, IrqId, IrqRole, Machine, Movable, NetDev, RxQueue, Snapshot, TxQueue,
 };
@@ -214,7 +215,7 @@ impl FakeHost {
         let mut lines: Vec<(IrqLine, (String, u32))> =
             taken.filter_map(|(of, line)| Some((IrqLine(line), of.clone()?))).collect();
         let place = |name: &String| self.devices.iter().position(|d| d == name);
-        lines.sort_by_key(|(_, (device, queue))| (place(device), *queue));
+        lines.order_by_key(|(_, (device, queue))| (place(device), *queue));
         lines
     }
 

@@ -20,6 +20,7 @@ use rustix::io::Errno;
 use super::{HostError, HostRead, HostResult, Query, flow, query_as, service, uci};
 use crate::model::feature::{Features, Qdisc};
 use crate::model::nic::{Napi, NicSettings, Numbers, Rss};
+use crate::model::order::InOrder;
 use crate::sys::{affinity, ethtool, nic_set, qdisc};
 
 /// A setting that is no file.
@@ -274,7 +275,7 @@ fn thread(host: &dyn HostRead, device: &str, index: u32) -> Option<u32> {
         .and_then(|text| text.parse().ok())?;
     if let Ok(napis) = query_as::<Vec<Napi>>(host, &Query::Napis) {
         let mut own: Vec<Napi> = napis.into_iter().filter(|n| n.ifindex == ifindex).collect();
-        own.sort_by_key(|n| n.id);
+        own.order_by_key(|n| n.id);
         return own.into_iter().filter_map(|n| n.pid).nth(index);
     }
     let prefix = format!("napi/{device}-");

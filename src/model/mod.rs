@@ -11,6 +11,7 @@ pub mod identity;
 pub mod knob;
 pub mod measurement;
 pub mod nic;
+pub mod order;
 pub mod path;
 pub mod plan;
 pub mod snapshot;

@@ -1,5 +1,6 @@
 //! `/proc/net/route` (net/ipv4/fib_trie.c `fib_route_seq_show`): IPv4 routes of the main table.
 
+use crate::model::order::InOrder;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A default route.
@@ -19,7 +20,7 @@ pub struct DefaultRoute {
 pub fn defaults(bytes: &[u8]) -> Vec<DefaultRoute> {
     let text = String::from_utf8_lossy(bytes);
     let mut found: Vec<DefaultRoute> = text.lines().skip(1).filter_map(default).collect();
-    found.sort_by_key(|route| route.metric);
+    found.order_by_key(|route| route.metric);
     found
 }
 
@@ -70,7 +71,7 @@ pub fn defaults_v6(bytes: &[u8]) -> Vec<DefaultRoute> {
             })
         })
         .collect();
-    found.sort_by_key(|route| route.metric);
+    found.order_by_key(|route| route.metric);
     found
 }
 

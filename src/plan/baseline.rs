@@ -7,6 +7,7 @@ use super::intake::Intake;
 use super::name;
 use crate::model::cpuset::CpuSet;
 use crate::model::knob::{Knob, Value};
+use crate::model::order::InOrder;
 use crate::model::plan::{Candidate, Change};
 use crate::model::snapshot::{Bus, Irq, Movable, NetDev, Snapshot};
 use crate::model::units::CpuId;
@@ -181,7 +182,7 @@ pub(super) fn openwrt(snapshot: &Snapshot, all: bool) -> Result<Candidate, Strin
     let mut script = Script { cpus, all, settings: Vec::new() };
     let mut netdevs: Vec<&NetDev> =
         snapshot.netdevs.iter().filter(|d| d.bus != Bus::Virtual && d.lower.is_empty()).collect();
-    netdevs.sort_by(|a, b| a.name.cmp(&b.name));
+    netdevs.order_by(|a, b| a.name.cmp(&b.name));
     // One piece of hardware may have several netdevs: .../<hardware>/net/<name>.
     let mut hardware: Vec<(Option<&std::path::Path>, Vec<&NetDev>)> = Vec::new();
     for device in netdevs {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::cpuset::CpuSet;
+use crate::model::order::InOrder;
 use crate::model::snapshot::{Irq, Movable, NetDev, RxQueue, Snapshot};
 use crate::model::units::CpuId;
 
@@ -57,7 +58,7 @@ impl<'a> Intake<'a> {
         if devices.is_empty() {
             devices = snapshot.netdevs.iter().filter(|d| d.is_veth()).filter(up).collect();
         }
-        devices.sort_by(|a, b| a.name.cmp(&b.name));
+        devices.order_by(|a, b| a.name.cmp(&b.name));
         let lines: Vec<&Irq> = snapshot
             .irqs
             .iter()

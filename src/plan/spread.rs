@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::stages;
+use crate::model::order::InOrder;
 use crate::model::snapshot::{Irq, IrqId, IrqRole, Snapshot};
 use crate::model::units::CpuId;
 
@@ -24,7 +25,7 @@ pub(super) fn spread<'a>(
         .map(|c| (c.id, f64::from(c.capacity.value.max(1)), 0.0))
         .collect();
     let mut lines: Vec<&Irq> = lines.collect();
-    lines.sort_by(|a, b| {
+    lines.order_by(|a, b| {
         weight(b.id.role).total_cmp(&weight(a.id.role)).then_with(|| a.id.cmp(&b.id))
     });
     let mut placed = BTreeMap::new();

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use super::intake::{Intake, Source};
 use super::problem::{Flows, Line, Micro, Place, Problem, Queue, micro};
 use super::profile::Profile;
+use crate::model::order::InOrder;
 use crate::model::snapshot::{Irq, Movable, NetDev, Snapshot};
 use crate::model::stack::{Layer, Side};
 use crate::model::units::CpuId;
@@ -258,7 +259,7 @@ pub(super) fn pose(
     let places = places(snapshot, traffic, profile, weights.iter().sum());
     let at = |cpu: CpuId| places.iter().position(|p| p.id == cpu);
     let mut irqs: Vec<&Irq> = intake.lines.clone();
-    irqs.sort_by(|a, b| a.id.cmp(&b.id).then(a.line.0.cmp(&b.line.0)));
+    irqs.order_by(|a, b| a.id.cmp(&b.id).then(a.line.0.cmp(&b.line.0)));
     let lines: Vec<Line> = irqs
         .iter()
         .map(|irq| {
@@ -290,7 +291,7 @@ pub(super) fn pose(
         })
         .collect();
     let mut sources: Vec<&Source<'_>> = intake.sources.iter().collect();
-    sources.sort_by_key(|s| (s.device.name.as_str(), s.queue.index));
+    sources.order_by_key(|s| (s.device.name.as_str(), s.queue.index));
     let queues = sources
         .iter()
         .map(|source| {

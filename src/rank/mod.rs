@@ -11,6 +11,7 @@ pub use table::known;
 use serde::Serialize;
 
 use crate::model::board::BoardResult;
+use crate::model::order::InOrder;
 
 /// Entries shown above and below.
 const NEAREST: usize = 4;
@@ -94,7 +95,7 @@ pub struct Standing {
 #[must_use]
 pub fn ranking(entries: impl IntoIterator<Item = Entry>) -> Vec<Placed> {
     let mut all: Vec<Entry> = entries.into_iter().filter(|e| e.mbps.is_finite()).collect();
-    all.sort_by(|a, b| b.mbps.total_cmp(&a.mbps));
+    all.order_by(|a, b| b.mbps.total_cmp(&a.mbps));
     let faster = |mbps: f64| all.partition_point(|e| e.mbps > mbps);
     all.iter().map(|e| Placed { rank: faster(e.mbps) + 1, entry: e.clone() }).collect()
 }

@@ -2,6 +2,7 @@
 
 use crate::experiment::{Analysis, BAND, CandidateResult, Effect, Leaning, Verdict, compare};
 use crate::model::measurement::{Direction, Ended, Experiment, Protocol, RefusalCode};
+use crate::model::order::InOrder;
 use crate::model::plan::ONE_CPU;
 use crate::model::units::BitRate;
 
@@ -71,7 +72,7 @@ fn all_tied(experiment: &Experiment, analysis: &Analysis, leader: &str, tied: &[
     let same = others.iter().all(|c| c.verdict == Verdict::NoPracticalDifference);
     let mut names = vec![leader.to_owned()];
     names.extend(tied.iter().cloned());
-    names.sort_by_key(|n| experiment.candidates.iter().position(|c| c.name == *n));
+    names.order_by_key(|n| experiment.candidates.iter().position(|c| c.name == *n));
     let detail = match others.as_slice() {
         [one] => one.overall.as_ref().map(|e| {
             let (ratio, low, high) = figures(e);

@@ -18,6 +18,7 @@
 
 use crate::experiment::CONFIDENCE;
 use crate::experiment::stats::{mean, median, t_interval};
+use crate::model::order::InOrder;
 use crate::model::sweep::{Knee, KneeVerdict};
 
 /// The share of the offered rate that may be missing: what a generator's own unevenness makes.
@@ -55,7 +56,7 @@ enum Followed {
 pub fn knee(points: &[Point], tolerance: f64) -> Option<Knee> {
     let mut points: Vec<Point> =
         points.iter().copied().filter(|p| p.offered > 0.0 && p.achieved.is_finite()).collect();
-    points.sort_by(|a, b| a.level.total_cmp(&b.level));
+    points.order_by(|a, b| a.level.total_cmp(&b.level));
     let levels: Vec<Level> =
         points.chunk_by(|a, b| a.level == b.level).filter_map(|l| level(l, tolerance)).collect();
     let maximum = levels.last()?.offered;

@@ -14,6 +14,7 @@
 //! The load classification of draft-ietf-bmwg-mlrsearch; the reference implementation judges alike
 //! (tests/mlrsearch_oracle.rs).
 
+use crate::model::order::InOrder;
 use thiserror::Error;
 
 /// What a trial brought.
@@ -150,7 +151,7 @@ impl Load {
     pub fn throughput(&self, target: &Target) -> f64 {
         let mut long: Vec<&Tried> =
             self.trials.iter().filter(|t| t.asked >= target.trial).collect();
-        long.sort_by(|a, b| a.loss.total_cmp(&b.loss));
+        long.order_by(|a, b| a.loss.total_cmp(&b.loss));
         let measured: f64 = long.iter().map(|t| t.took).sum();
         let mut left = target.duration_sum.max(measured) * (1.0 - target.exceed_ratio);
         let mut loss = 1.0;

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use super::netlink::{Attrs, Message, NlFamily, NlmF, Socket, attribute, text, u32_at};
 use crate::model::feature::Qdisc;
+use crate::model::order::InOrder;
 
 // linux/rtnetlink.h, linux/if_link.h, linux/if_addr.h, linux/veth.h, linux/pkt_sched.h
 pub(super) const RTM_NEWLINK: u16 = 16;
@@ -229,7 +230,7 @@ pub(super) fn sort_qdiscs(answers: &[Vec<u8>], links: &BTreeMap<u32, String>) ->
         })
     };
     let mut found: Vec<Qdisc> = all.iter().filter_map(named).collect();
-    found.sort_by(|a, b| (&a.device, a.queue).cmp(&(&b.device, b.queue)));
+    found.order_by(|a, b| (&a.device, a.queue).cmp(&(&b.device, b.queue)));
     found
 }
 

@@ -15,6 +15,7 @@ use crate::error::Result;
 use crate::exit_code::ExitCode;
 use crate::model::capacity::Source;
 use crate::model::cpuset::CpuSet;
+use crate::model::order::InOrder;
 use crate::model::snapshot::{Cpu, Irq, Movable, Snapshot};
 use crate::plan::Intake;
 
@@ -125,7 +126,7 @@ fn cpu_summary(context: &Context, snapshot: &Snapshot) -> Vec<String> {
             None => groups.push((key.0, key.1, vec![cpu])),
         }
     }
-    groups.sort_by_key(|g| std::cmp::Reverse(g.0));
+    groups.order_by_key(|g| std::cmp::Reverse(g.0));
     let alike = groups.len() == 1;
     let mut table = Table::new(&["CPUs", "capacity", "frequency", "governor", ""]);
     for (value, source, cpus) in groups {

@@ -5,6 +5,7 @@ use crate::cli::table::Table;
 use crate::experiment::CONFIDENCE;
 use crate::experiment::stats::{mean, t_interval};
 use crate::model::measurement::{Protocol, RefusalCode};
+use crate::model::order::InOrder;
 use crate::model::sweep::{
     GoalOutcome, GoalResult, Knee, KneeVerdict, Limit, RateSearch, Sweep, SweepEnd, SweepKind,
     SweepPoint,
@@ -268,7 +269,7 @@ fn remarks(out: &Output, sweep: &Sweep) -> Vec<String> {
 /// Points with the same key, by the key.
 fn groups(points: &[SweepPoint], key: impl Fn(&SweepPoint) -> f64) -> Vec<Vec<&SweepPoint>> {
     let mut sorted: Vec<&SweepPoint> = points.iter().collect();
-    sorted.sort_by(|a, b| key(a).total_cmp(&key(b)));
+    sorted.order_by(|a, b| key(a).total_cmp(&key(b)));
     sorted.chunk_by(|a, b| key(a) == key(b)).map(<[_]>::to_vec).collect()
 }
 
