@@ -1,14 +1,36 @@
 #!/bin/sh
-# build.sh [-q]: the static release binary; prints its path and size, fails when it is too large or
-# not static. With -q prints the path alone.
+# build.sh [-q] [--target TRIPLE]: the static release binary; prints its path and size, fails when it
+# is too large or not static. With -q prints the path alone. With --target it is for another
+# processor, linked by Rust's own linker, so nothing but rustup's target is needed.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 LIMIT=3000000 # bytes: routers have little flash
 GLIBC=900000  # what glibc adds where musl is not to be had
+OTHER=600000  # what the tables for unwinding take, which Rust's own linker keeps
+
+quiet=no
+wanted=
+while [ $# -gt 0 ]; do
+    case $1 in
+    -q) quiet=yes ;;
+    --target)
+        wanted=${2:-}
+        [ -n "$wanted" ] || { say 'build: --target needs a triple, as rustc names it'; exit 2; }
+        shift
+        ;;
+    *) say 'usage: scripts/build.sh [-q] [--target TRIPLE]'; exit 2 ;;
+    esac
+    shift
+done
 
 use_rust || { say 'build: no Rust 1.85 or later; run: make build'; exit 5; }
-triple=$(static_target)
+triple=${wanted:-$(static_target)}
+if [ -n "$wanted" ] && ! can_build_for "$wanted"; then
+    say "build: Rust has no library or no linker of its own for $wanted here"
+    say "hint: rustup target add $wanted"
+    exit 5
+fi
 case $triple in
 *-musl) ;;
 *)
@@ -21,8 +43,14 @@ unset CARGO_ENCODED_RUSTFLAGS
 RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static -C relocation-model=static"
 # A router's flash is small: a fixed address (no relocations), no padding between segments, no
 # tables for unwinding, and equal runs of instructions once.
-RUSTFLAGS="$RUSTFLAGS -C link-arg=-Wl,-z,noseparate-code -C llvm-args=-enable-machine-outliner=always"
-if command -v ld.bfd >/dev/null; then # only this linker knows how to leave the tables out
+if [ -n "$wanted" ]; then
+    LIMIT=$((LIMIT + OTHER))
+    RUSTFLAGS="$RUSTFLAGS -C linker=rust-lld -C link-self-contained=yes -C link-arg=-znoseparate-code"
+else
+    RUSTFLAGS="$RUSTFLAGS -C link-arg=-Wl,-z,noseparate-code"
+fi
+RUSTFLAGS="$RUSTFLAGS -C llvm-args=-enable-machine-outliner=always"
+if [ -z "$wanted" ] && command -v ld.bfd >/dev/null; then # only it knows how to leave the tables out
     RUSTFLAGS="$RUSTFLAGS -C link-arg=-fuse-ld=bfd -C link-arg=-Wl,-T,scripts/no-unwind.ld"
 fi
 export RUSTFLAGS
@@ -38,4 +66,4 @@ if [ "$size" -ge $LIMIT ]; then
     say "build: $binary has $size bytes, over the limit of $LIMIT"
     exit 1
 fi
-if [ "${1:-}" = -q ]; then readlink -f "$binary"; else echo "$binary: $size bytes, static ($triple)"; fi
+if [ "$quiet" = yes ]; then readlink -f "$binary"; else echo "$binary: $size bytes, static ($triple)"; fi

@@ -49,3 +49,13 @@ static_target() {
     musl=$(echo "$host" | sed 's/-gnu$/-musl/')
     if [ -d "$(rustc --print sysroot)/lib/rustlib/$musl/lib" ]; then echo "$musl"; else echo "$host"; fi
 }
+
+# The target of the program for the arm64 guest.
+# shellcheck disable=SC2034 # read by the scripts that source this
+ARM_TARGET=aarch64-unknown-linux-musl
+
+# can_build_for TRIPLE: is Rust's library for it there, and Rust's own linker, which links for all?
+can_build_for() {
+    libraries=$(rustc --print sysroot)/lib/rustlib
+    [ -d "$libraries/$1/lib" ] && [ -x "$libraries/$(rustc -vV | sed -n 's/^host: //p')/bin/rust-lld" ]
+}

@@ -77,6 +77,7 @@ use_rust || rust_missing=yes
     need ca-certificates 'certificates, for cargo to fetch the dependencies'
 if [ "$purpose" = test ]; then
     have qemu-system-x86_64 || need qemu-system-x86 'QEMU, for the tests in a virtual machine'
+    have qemu-system-aarch64 || wanted="$wanted qemu-system-arm" # a guest with two kinds of CPU
     static_busybox || need busybox-static 'a static busybox, for the guest of those tests'
     have depmod || [ -x /sbin/depmod ] || need kmod "depmod, for the guest kernel's modules"
     have ip || [ -x /sbin/ip ] || need iproute2 'ip, an independent view of what the tests leave behind'
@@ -166,8 +167,14 @@ fi
 links || { say 'setup: cc is there but cannot link a static program'; exit 5; }
 use_rust || { say "setup: no Rust 1.$RUST_WANTED_MINOR or later found after the installation"; exit 5; }
 
-# rustup can fetch the library for musl; the build goes without it where this fails.
 rustup=$(dirname "$(command -v cargo)")/rustup
+# The program for that guest; its test is skipped where there is no rustup to fetch the library.
+if [ "$purpose" = test ] && [ -x "$rustup" ] && ! can_build_for "$ARM_TARGET"; then
+    say "setup: adding Rust's target $ARM_TARGET, for the guest with two kinds of CPU"
+    "$rustup" target add "$ARM_TARGET" >&2 || say "setup: rustup could not add $ARM_TARGET; what needs it is skipped"
+fi
+
+# rustup can fetch the library for musl; the build goes without it where this fails.
 case $(static_target) in
 *-musl) ;;
 *-gnu)
