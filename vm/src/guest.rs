@@ -7,10 +7,10 @@ use std::process::Command;
 
 use crate::cpio::Archive;
 use crate::error::{Error, Result};
-use crate::kernel::Kernel;
+use crate::kernel::{Arch, Kernel, cached};
 
-/// The first process. Serial line 1 takes what the script prints, line 2 the results: for each file
-/// under /out a line `FILE NAME SIZE` and its bytes, then `EXIT CODE`.
+/// The first process. One serial line takes what the script prints, the next the results: for each
+/// file under /out a line `FILE NAME SIZE` and its bytes, then `EXIT CODE`.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/bin HOME=/root
@@ -24,12 +24,14 @@ mount -t tmpfs tmp /tmp
 hostname guest
 ip link set lo up
 # As bytes, not as a terminal's lines.
-for line in 1 2; do stty -F /dev/ttyS$line raw -echo; done
+# On x86 the console is the first of three; on ARM it is of another kind.
+case $(uname -m) in x86_64) output=/dev/ttyS1 results=/dev/ttyS2 ;; *) output=/dev/ttyS0 results=/dev/ttyS1 ;; esac
+for line in $output $results; do stty -F $line raw -echo; done
 for module in $(cat /etc/modules); do modprobe "$module" || echo "init: no module $module"; done
 cd /root
-sh /root/script </dev/null >/dev/ttyS1 2>&1
+sh /root/script </dev/null >$output 2>&1
 code=$?
-stty -F /dev/ttyS1 raw # waits until the output has left
+stty -F $output raw # waits until the output has left
 {
     for file in /out/*; do
         [ -f "$file" ] || continue
@@ -37,8 +39,8 @@ stty -F /dev/ttyS1 raw # waits until the output has left
         cat "$file"
     done
     echo "EXIT $code"
-} >/dev/ttyS2
-stty -F /dev/ttyS2 raw
+} >$results
+stty -F $results raw
 poweroff -f
 "#;
 
@@ -66,12 +68,11 @@ impl Contents {
         Ok(())
     }
 
-    /// The RAM disk.
+    /// The RAM disk, with a static `busybox` for the guest's processor.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] without a static busybox; [`Error::Failed`] for a module that this
-    /// kernel does not have.
-    pub fn initramfs(&self, kernel: &Kernel) -> Result<Vec<u8>> {
+    /// [`Error::Failed`] for a module that this kernel does not have.
+    pub fn initramfs(&self, kernel: &Kernel, busybox: Vec<u8>) -> Result<Vec<u8>> {
         let mut archive = Archive::new();
         for directory in ["dev", "proc", "sys", "run", "tmp", "out", "root", "etc", "var"] {
             archive.directory(directory);
@@ -81,7 +82,7 @@ impl Contents {
         for link in ["sbin", "usr/bin", "usr/sbin"] {
             archive.symlink(link, if link.contains('/') { "../bin" } else { "bin" });
         }
-        archive.file(BUSYBOX.trim_start_matches('/'), 0o755, static_busybox()?);
+        archive.file(BUSYBOX.trim_start_matches('/'), 0o755, busybox);
         archive.file("init", 0o755, INIT);
         archive.file("root/script", 0o644, self.script.as_bytes());
         self.add_modules(&mut archive, kernel)?;
@@ -114,6 +115,22 @@ impl Contents {
 
 /// Where busybox is, here and in the guest.
 pub(crate) const BUSYBOX: &str = "/bin/busybox";
+
+/// The busybox of a guest: this machine's own, or its package for another processor.
+pub(crate) fn busybox_for(arch: Arch, cache: &Path) -> Result<Vec<u8>> {
+    if arch == Arch::X86 {
+        return static_busybox();
+    }
+    let missing = || Error::Unavailable("apt has no busybox-static for the guest".into());
+    let tree = arch.apt(cache)?.with_new_lists(|apt| {
+        let package = apt.candidate("busybox-static")?.ok_or_else(missing)?;
+        cached(apt, &[package], cache, "complete", |_| Ok(()))
+    })?;
+    // Since the merge of /usr, packages may say usr/bin.
+    let places = ["bin/busybox", "usr/bin/busybox"].map(|place| tree.join(place));
+    let busybox = places.iter().find(|p| p.exists()).ok_or_else(missing)?;
+    fs::read(busybox).map_err(|e| Error::failed(busybox.display(), e))
+}
 
 /// This machine's busybox.
 pub(crate) fn static_busybox() -> Result<Vec<u8>> {

@@ -5,11 +5,40 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::apt::{Apt, Package};
 use crate::error::{Error, Result};
 use crate::modules::Tables;
 
-/// Packages whose dependency is the current kernel: Debian's, then Ubuntu's.
-const META_PACKAGES: [&str; 2] = ["linux-image-amd64", "linux-image-generic"];
+/// A guest's processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arch {
+    /// x86_64.
+    X86,
+    /// 64-bit ARM.
+    Arm64,
+}
+
+impl Arch {
+    /// Packages whose dependency is the current kernel: Debian's, then Ubuntu's.
+    fn meta_packages(self) -> [&'static str; 2] {
+        [
+            if self == Self::X86 { "linux-image-amd64" } else { "linux-image-arm64" },
+            "linux-image-generic",
+        ]
+    }
+
+    /// Where this processor's packages come from.
+    pub(crate) fn apt(self, cache: &Path) -> Result<Apt> {
+        match self {
+            Self::X86 if std::env::consts::ARCH != "x86_64" => Err(Error::Unavailable(format!(
+                "the guest is x86_64, and this machine is {}",
+                std::env::consts::ARCH
+            ))),
+            Self::X86 => Ok(Apt::host()),
+            Self::Arm64 => Apt::foreign(cache, "arm64"),
+        }
+    }
+}
 
 /// Parts of a kernel package that no router test needs, and most of its size.
 const UNWANTED: [&str; 9] = [
@@ -61,19 +90,11 @@ impl Kernel {
     /// # Errors
     /// [`Error::Unavailable`] where there is no apt, no such package or no download;
     /// [`Error::Failed`] where a package can't be unpacked.
-    pub fn fetch(cache: &Path) -> Result<Self> {
-        if std::env::consts::ARCH != "x86_64" {
-            return Err(Error::Unavailable(format!(
-                "the guest is x86_64, and this machine is {}",
-                std::env::consts::ARCH
-            )));
-        }
-        let packages = current_packages()?;
-        let key = packages.first().map(|p| format!("{}_{}", p.name, p.version)).unwrap_or_default();
-        let tree = cache.join(key);
-        if !tree.join(COMPLETE).exists() {
-            unpack(&packages, &tree)?;
-        }
+    pub fn fetch(cache: &Path, arch: Arch) -> Result<Self> {
+        let tree = arch.apt(cache)?.with_new_lists(|apt| {
+            let packages = current_packages(apt, arch)?;
+            cached(apt, &packages, cache, COMPLETE, tidy_kernel)
+        })?;
         Self::open(&tree)
     }
 
@@ -93,23 +114,17 @@ impl Kernel {
     }
 }
 
-#[derive(Debug, PartialEq, Eq)]
-struct Package {
-    name: String,
-    version: String,
-}
-
 /// The image package that the meta package stands for now, and those with its modules.
-fn current_packages() -> Result<Vec<Package>> {
+fn current_packages(apt: &Apt, arch: Arch) -> Result<Vec<Package>> {
     let mut names = Vec::new();
-    for meta in META_PACKAGES {
-        let depends = dependencies(meta)?;
+    for meta in arch.meta_packages() {
+        let depends = apt.dependencies(meta)?;
         let Some(image) = depends.into_iter().find(|d| is_versioned(d, "linux-image-")) else {
             continue;
         };
         // Ubuntu keeps the modules apart.
         let modules =
-            dependencies(&image)?.into_iter().filter(|d| is_versioned(d, "linux-modules-"));
+            apt.dependencies(&image)?.into_iter().filter(|d| is_versioned(d, "linux-modules-"));
         let extra = image.replace("linux-image-", "linux-modules-extra-");
         names.extend(modules);
         names.insert(0, image);
@@ -120,14 +135,12 @@ fn current_packages() -> Result<Vec<Package>> {
     }
     let mut packages = Vec::new();
     for name in names {
-        if let Some(version) = candidate(&name)? {
-            packages.push(Package { name, version });
-        }
+        packages.extend(apt.candidate(&name)?);
     }
     if packages.is_empty() {
         return Err(Error::Unavailable(format!(
             "apt knows no kernel package ({}); run: apt-get update",
-            META_PACKAGES.join(", ")
+            arch.meta_packages().join(", ")
         )));
     }
     Ok(packages)
@@ -140,68 +153,48 @@ fn is_versioned(package: &str, prefix: &str) -> bool {
         && !package.ends_with("-dbg")
 }
 
-fn dependencies(package: &str) -> Result<Vec<String>> {
-    let text = apt_cache(&["depends", package])?;
-    Ok(parse_dependencies(&text))
-}
-
-fn parse_dependencies(text: &str) -> Vec<String> {
-    text.lines()
-        .filter_map(|l| l.trim().trim_start_matches('|').strip_prefix("Depends: "))
-        .map(|d| d.split(':').next().unwrap_or(d).to_owned())
-        .collect()
-}
-
-fn candidate(package: &str) -> Result<Option<String>> {
-    let text = apt_cache(&["policy", package])?;
-    Ok(parse_candidate(&text))
-}
-
-fn parse_candidate(text: &str) -> Option<String> {
-    text.lines()
-        .find_map(|l| l.trim().strip_prefix("Candidate: "))
-        .filter(|v| *v != "(none)")
-        .map(ToOwned::to_owned)
-}
-
-fn apt_cache(arguments: &[&str]) -> Result<String> {
-    let output = Command::new("apt-cache")
-        .args(arguments)
-        .env("LC_ALL", "C")
-        .output()
-        .map_err(|e| Error::Unavailable(format!("apt-cache: {e}")))?;
-    // An unknown package makes it fail: then there is nothing to read, which is the answer.
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-fn unpack(packages: &[Package], tree: &Path) -> Result<()> {
-    let partial = tree.with_extension(format!("partial-{}", std::process::id()));
-    let outcome = unpack_into(packages, &partial).and_then(|()| {
+/// Packages unpacked into a tree of the cache, named after the first; `tidy` completes a new one,
+/// and the file `complete` says that it is whole.
+pub(crate) fn cached(
+    apt: &Apt,
+    packages: &[Package],
+    cache: &Path,
+    complete: &str,
+    tidy: fn(&Path) -> Result<()>,
+) -> Result<PathBuf> {
+    let key = packages.first().map(|p| format!("{}_{}", p.name, p.version)).unwrap_or_default();
+    let trees = apt.trees(cache);
+    let tree = trees.join(key);
+    if tree.join(complete).exists() {
+        return Ok(tree);
+    }
+    // Not with_extension: a version has dots, and what follows the last would be lost.
+    let partial = trees.join(format!("partial-{}", std::process::id()));
+    let outcome = unpack_into(apt, packages, &partial).and_then(|()| {
+        tidy(&partial)?;
+        fs::write(partial.join(complete), "").map_err(|e| Error::failed(complete, e))?;
         if tree.exists() {
             // Left by a run that was cut before it was complete.
-            fs::remove_dir_all(tree).map_err(|e| Error::failed(tree.display(), e))?;
+            fs::remove_dir_all(&tree).map_err(|e| Error::failed(tree.display(), e))?;
         }
-        fs::rename(&partial, tree).map_err(|e| Error::failed(tree.display(), e))
+        fs::rename(&partial, &tree).map_err(|e| Error::failed(tree.display(), e))
     });
     if outcome.is_err() && partial.exists() {
         fs::remove_dir_all(&partial).map_err(|e| Error::failed(partial.display(), e))?;
     }
-    outcome
+    outcome.map(|()| tree)
 }
 
-fn unpack_into(packages: &[Package], tree: &Path) -> Result<()> {
+fn unpack_into(apt: &Apt, packages: &[Package], tree: &Path) -> Result<()> {
     fs::create_dir_all(tree).map_err(|e| Error::failed(tree.display(), e))?;
-    for Package { name, version } in packages {
-        let mut download = Command::new("apt-get");
-        // The sandbox user of apt can't write here; without root there is no sandbox to leave.
-        download.args(["download", "-qq", "-o", "APT::Sandbox::User=root"]);
-        download.arg(format!("{name}={version}")).current_dir(tree);
-        run(&mut download).map_err(|e| Error::Unavailable(e.to_string()))?;
-        for deb in files_with_extension(tree, "deb")? {
-            run(Command::new("dpkg-deb").arg("-x").arg(&deb).arg(tree))?;
-            fs::remove_file(&deb).map_err(|e| Error::failed(deb.display(), e))?;
-        }
+    for package in packages {
+        apt.unpack(package, tree)?;
     }
+    Ok(())
+}
+
+/// Removes what nobody needs, and makes the modules loadable.
+fn tidy_kernel(tree: &Path) -> Result<()> {
     if !tree.join("lib").exists() {
         // Since the merge of /usr, packages may say usr/lib/modules.
         std::os::unix::fs::symlink("usr/lib", tree.join("lib"))
@@ -217,8 +210,7 @@ fn unpack_into(packages: &[Package], tree: &Path) -> Result<()> {
     }
     decompress(&modules)?;
     let depmod = if Path::new("/sbin/depmod").exists() { "/sbin/depmod" } else { "depmod" };
-    run(Command::new(depmod).arg("-b").arg(tree).arg(&release))?;
-    fs::write(tree.join(COMPLETE), "").map_err(|e| Error::failed(COMPLETE, e))
+    run(Command::new(depmod).arg("-b").arg(tree).arg(&release))
 }
 
 /// Uncompressed modules load faster in an emulated guest, and its busybox need not know how.
@@ -232,18 +224,6 @@ fn decompress(directory: &Path) -> Result<()> {
             .args(["{}", "+"]))?;
     }
     Ok(())
-}
-
-fn files_with_extension(directory: &Path, extension: &str) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(directory).map_err(|e| Error::failed(directory.display(), e))?;
-    let mut found = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(|e| Error::failed(directory.display(), e))?.path();
-        if path.extension().is_some_and(|e| e == extension) {
-            found.push(path);
-        }
-    }
-    Ok(found)
 }
 
 fn only_name(directory: &Path) -> Result<String> {
@@ -273,16 +253,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_meta_package_leads_to_the_versioned_image() {
-        let text = "linux-image-amd64\n  Depends: linux-image-6.1.0-56-amd64\n |Recommends: x\n";
-        assert_eq!(parse_dependencies(text), ["linux-image-6.1.0-56-amd64"]);
+    fn an_image_is_told_from_its_meta_package() {
         assert!(is_versioned("linux-image-6.1.0-56-amd64", "linux-image-"));
         assert!(!is_versioned("linux-image-amd64", "linux-image-"));
-    }
-
-    #[test]
-    fn a_package_without_candidate_is_none() {
-        assert_eq!(parse_candidate("x:\n  Installed: (none)\n  Candidate: (none)\n"), None);
-        assert_eq!(parse_candidate("x:\n  Candidate: 6.1.192-2\n").as_deref(), Some("6.1.192-2"));
     }
 }

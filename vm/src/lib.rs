@@ -15,14 +15,18 @@
     reason = "a test harness: it reads files and starts programs by itself"
 )]
 
+mod apt;
+pub mod board;
 pub mod cpio;
 mod error;
+mod fdt;
 pub mod guest;
 pub mod kernel;
 pub mod machine;
 pub mod modules;
 pub mod system;
 
+pub use board::{Board, Cluster};
 pub use error::{Error, Result};
 pub use machine::{Machine, Nic, Outcome};
 pub use system::System;

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 
+use crate::board::{self, Board};
 use crate::error::{Error, Result};
-use crate::guest::Contents;
-use crate::kernel::{self, Kernel};
+use crate::guest::{Contents, busybox_for};
+use crate::kernel::{self, Arch, Kernel};
 
 pub(crate) const QEMU: &str = "qemu-system-x86_64";
 
@@ -51,6 +52,8 @@ pub struct Machine {
     pub memory: u32,
     /// Network cards.
     pub nics: Vec<Nic>,
+    /// An arm64 machine that poses as this; none is a plain x86 one.
+    pub board: Option<Board>,
     /// Killed after this.
     pub timeout: Duration,
 }
@@ -125,7 +128,24 @@ impl Machine {
     /// A machine with `cpus` CPUs and these cards.
     #[must_use]
     pub fn new(cpus: u32, nics: &[Nic]) -> Self {
-        Self { cpus, memory: 512, nics: nics.to_vec(), timeout: Duration::from_secs(120) }
+        let timeout = Duration::from_secs(120);
+        Self { cpus, memory: 512, nics: nics.to_vec(), board: None, timeout }
+    }
+
+    /// An arm64 machine that poses as this board, with these cards.
+    #[must_use]
+    pub fn posing_as(board: Board, nics: &[Nic]) -> Self {
+        Self { board: Some(board.clone()), ..Self::new(board.cpus(), nics) }
+    }
+
+    /// Its processor.
+    #[must_use]
+    pub fn arch(&self) -> Arch {
+        if self.board.is_some() { Arch::Arm64 } else { Arch::X86 }
+    }
+
+    fn qemu(&self) -> &'static str {
+        if self.board.is_some() { board::QEMU } else { QEMU }
     }
 
     /// Boots, runs the script of `contents` and waits for the end. One machine at a time on this
@@ -135,8 +155,10 @@ impl Machine {
     /// [`Error::Unavailable`] where QEMU, a kernel or busybox is missing; [`Error::Failed`] when the
     /// guest gave no exit code, with the end of its console.
     pub fn run(&self, contents: &Contents) -> Result<Outcome> {
-        if Command::new(QEMU).arg("--version").output().is_err() {
-            return Err(Error::Unavailable(format!("{QEMU} (package qemu-system-x86)")));
+        let qemu = self.qemu();
+        if Command::new(qemu).arg("--version").output().is_err() {
+            let package = if self.arch() == Arch::X86 { "x86" } else { "arm" };
+            return Err(Error::Unavailable(format!("{qemu} (package qemu-system-{package})")));
         }
         let cache = kernel::cache_dir();
         fs::create_dir_all(&cache).map_err(|e| Error::failed(cache.display(), e))?;
@@ -144,10 +166,11 @@ impl Machine {
         let lock = fs::File::create(&lock).map_err(|e| Error::failed(lock.display(), e))?;
         flock(lock.as_fd(), FlockOperation::LockExclusive)
             .map_err(|e| Error::failed("lock of the virtual machine", e))?;
-        let kernel = Kernel::fetch(&cache)?;
+        let kernel = Kernel::fetch(&cache, self.arch())?;
+        let busybox = busybox_for(self.arch(), &cache)?;
         let scratch = Scratch::new(&cache)?;
         let initrd = scratch.0.join("initramfs");
-        fs::write(&initrd, contents.initramfs(&kernel)?)
+        fs::write(&initrd, contents.initramfs(&kernel, busybox)?)
             .map_err(|e| Error::failed(initrd.display(), e))?;
         self.boot(&kernel, &initrd, &scratch.0)
     }
@@ -155,17 +178,27 @@ impl Machine {
     fn boot(&self, kernel: &Kernel, initrd: &Path, scratch: &Path) -> Result<Outcome> {
         let line = |name: &str| scratch.join(name);
         let start = Instant::now();
-        let mut command = self.command(kernel, initrd);
+        let mut command = self.command(kernel, initrd, scratch)?;
         for name in ["console", "output", "results"] {
-            command.arg("-serial").arg(format!("file:{}", line(name).display()));
+            command.arg("-chardev").arg(format!("file,id={name},path={}", line(name).display()));
+        }
+        if self.board.is_some() {
+            // `virt` has one serial line of its own.
+            command.args(["-serial", "chardev:console"]);
+            command.args(["-device", "pci-serial-2x,chardev1=output,chardev2=results"]);
+        } else {
+            for name in ["console", "output", "results"] {
+                command.arg("-serial").arg(format!("chardev:{name}"));
+            }
         }
         let errors = line("qemu-errors");
         let stderr = fs::File::create(&errors).map_err(|e| Error::failed(errors.display(), e))?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
-        let mut qemu = Running(command.spawn().map_err(|e| Error::failed(QEMU, e))?);
+        let failed = |e| Error::failed(self.qemu(), e);
+        let mut qemu = Running(command.spawn().map_err(failed)?);
         let deadline = start + self.timeout;
         let ended = loop {
-            match qemu.0.try_wait().map_err(|e| Error::failed(QEMU, e))? {
+            match qemu.0.try_wait().map_err(failed)? {
                 Some(_) => break true,
                 None if Instant::now() >= deadline => break false,
                 None => sleep(Duration::from_millis(20)),
@@ -196,18 +229,26 @@ impl Machine {
         }
     }
 
-    fn command(&self, kernel: &Kernel, initrd: &Path) -> Command {
+    fn command(&self, kernel: &Kernel, initrd: &Path, scratch: &Path) -> Result<Command> {
         // A killed test run must not leave an emulator behind: the kernel kills it with its parent.
         let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", QEMU]);
-        command.args(["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max"]);
-        command.args(["-nodefaults", "-no-reboot", "-display", "none"]);
-        command.arg("-smp").arg(self.cpus.to_string());
-        command.arg("-m").arg(self.memory.to_string());
+        command.args(["--pdeathsig", "KILL", self.qemu()]);
+        // Mitigations only cost time here.
+        let line = "quiet panic=-1 mitigations=off nokaslr";
+        if let Some(board) = &self.board {
+            command.args(board.machine(self.memory));
+            command.arg("-dtb").arg(board.tree(self.memory, scratch)?);
+            command.arg("-append").arg(format!("console=ttyAMA0 {line}"));
+        } else {
+            command.args(["-M", "q35", "-cpu", "max"]);
+            command.arg("-smp").arg(self.cpus.to_string());
+            command.arg("-m").arg(self.memory.to_string());
+            // The emulated time stamp counters differ between CPUs.
+            command.arg("-append").arg(format!("console=ttyS0 {line} tsc=unstable"));
+        }
+        command.args(["-accel", "tcg,thread=multi", "-nodefaults", "-no-reboot"]);
+        command.args(["-display", "none"]);
         command.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(initrd);
-        // The emulated time stamp counters differ between CPUs; mitigations only cost time here.
-        command
-            .args(["-append", "console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=unstable"]);
         if self.nics.contains(&Nic::UsbNet) {
             // One plain line, as the controllers of small boards have.
             command.args(["-device", "nec-usb-xhci,id=xhci,msi=off,msix=off"]);
@@ -221,7 +262,7 @@ impl Machine {
                 nic.device()
             ));
         }
-        command
+        Ok(command)
     }
 }
 

@@ -22,7 +22,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::cpio::Archive;
 use crate::error::{Error, Result};
 use crate::guest::{BUSYBOX, static_busybox};
-use crate::kernel::{self, Kernel, run};
+use crate::kernel::{self, Arch, Kernel, run};
 use crate::machine::{Outcome, QEMU, Running, Scratch, parse_results, tail};
 
 /// Debian and Ubuntu have all of them under these names.
@@ -113,7 +113,7 @@ impl System {
         let lock = fs::File::create(&lock).map_err(|e| Error::failed(lock.display(), e))?;
         flock(lock.as_fd(), FlockOperation::LockExclusive)
             .map_err(|e| Error::failed("lock of the virtual machine", e))?;
-        let kernel = Kernel::fetch(&cache)?;
+        let kernel = Kernel::fetch(&cache, Arch::X86)?;
         let image = image(&kernel, &cache)?;
         let scratch = Scratch::new(&cache)?;
         let initrd = scratch.path().join("initramfs");
