@@ -124,6 +124,21 @@ pub fn linerate() -> PathBuf {
     Path::new(String::from_utf8_lossy(&out.stdout).trim()).to_owned()
 }
 
+/// The static program for another processor, built now; `None` (after saying so) where Rust has no
+/// library for it.
+pub fn linerate_for(triple: &str) -> Option<PathBuf> {
+    let script = repository().join("scripts/build.sh");
+    let build = Command::new(&script).args(["-q", "--target", triple]).output();
+    let out = build.expect("scripts/build.sh starts");
+    let said = String::from_utf8_lossy(&out.stderr);
+    if out.status.code() == Some(5) {
+        skip(said.trim());
+        return None;
+    }
+    assert!(out.status.success(), "{said}");
+    Some(Path::new(String::from_utf8_lossy(&out.stdout).trim()).to_owned())
+}
+
 /// Its bytes.
 pub fn program() -> Vec<u8> {
     std::fs::read(linerate()).expect("the static linerate")
@@ -131,13 +146,18 @@ pub fn program() -> Vec<u8> {
 
 /// Contents with linerate, the functions and a script.
 pub fn contents(load: &[&'static str], script: &str) -> Contents {
+    contents_with(&linerate(), load, script)
+}
+
+/// The same with this program.
+pub fn contents_with(linerate: &Path, load: &[&'static str], script: &str) -> Contents {
     let mut contents = Contents {
         load: load.to_vec(),
         offer: ROUTER_MODULES.to_vec(),
         script: format!("{FUNCTIONS}\n{script}"),
         ..Contents::default()
     };
-    contents.copy(&linerate(), "bin/linerate", 0o755).expect("the static linerate");
+    contents.copy(linerate, "bin/linerate", 0o755).expect("the static linerate");
     contents
 }
 
