@@ -160,3 +160,27 @@ fn rustup_is_asked_for_the_musl_target_and_the_build_goes_on_without_it() {
         assert_eq!(said.contains("with this system's C library"), told, "{said}");
     }
 }
+
+/// The guest with two kinds of CPU needs a program for it: asked for by the tests alone, and no
+/// reason to stop where it can't be had.
+#[test]
+fn the_tests_ask_rustup_for_the_arm64_target_and_go_on_without_it() {
+    let scene = Scene::new("arm", 0, DEBIAN_12);
+    scene.program("cc", "exit 0");
+    scene.rust("1.85.0");
+    scene.program(
+        "rustc",
+        "case $1 in -vV) echo 'host: x86_64-unknown-linux-gnu' ;; --print) echo /nowhere ;; \
+         *) echo 'rustc 1.85.0 (x)' ;; esac",
+    );
+    for answer in ["exit 0", "exit 1"] {
+        scene.program("rustup", &format!("echo asked \"$@\" >&2\n{answer}"));
+        let (code, said, asked) = scene.setup("test");
+        assert_eq!(code, 0, "{said}");
+        assert!(said.contains("asked target add aarch64-unknown-linux-musl"), "{said}");
+        assert_eq!(said.contains("could not add aarch64"), answer == "exit 1", "{said}");
+        assert!(!asked.contains("qemu-system-arm"), "no such package in this archive: {asked}");
+        let (_, said, _) = scene.setup("build");
+        assert!(!said.contains("aarch64"), "a build needs no other processor: {said}");
+    }
+}
