@@ -52,6 +52,9 @@ fi
 RUSTFLAGS="$RUSTFLAGS -C llvm-args=-enable-machine-outliner=always"
 if [ -z "$wanted" ] && command -v ld.bfd >/dev/null; then # only it knows how to leave the tables out
     RUSTFLAGS="$RUSTFLAGS -C link-arg=-fuse-ld=bfd -C link-arg=-Wl,-T,scripts/no-unwind.ld"
+    # Without tables there is nothing to walk, and the walker (libunwind) need not come along: any
+    # function that returns a number not 0 says "end of the stack".
+    case $triple in *-musl) RUSTFLAGS="$RUSTFLAGS -C link-arg=-Wl,--defsym=_Unwind_Backtrace=getpid" ;; esac
 fi
 export RUSTFLAGS
 cargo build --quiet --release --locked --package linerate --bin linerate --target "$triple" >&2

@@ -192,6 +192,7 @@ fn every_field_that_there_can_be_is_described() {
     full.path.iptables_rules = vec![IptablesTable::default()];
     full.path.bound = Some(BoundFlows { by: "ctnetlink".into(), ..BoundFlows::default() });
     full.path.engines = vec![Engine::default()];
+    (full.path.can_offload, full.path.firewall) = (true, true);
     full.gaps = vec![Gap { what: "x".into(), why: "y".into() }];
     full.services = vec![Service { name: "x".into(), effect: "y".into(), evidence: "z".into() }];
     let mut value = serde_json::to_value(&full).unwrap();

@@ -11,6 +11,7 @@ use super::renamed::Devices;
 use super::undo::Now;
 use crate::host::HostRead;
 use crate::model::knob::Knob;
+use crate::model::order::OneByOne;
 use crate::model::snapshot::Snapshot;
 use crate::store::journal::Entry;
 
@@ -18,7 +19,7 @@ use crate::store::journal::Entry;
 /// and that can be read.
 pub(super) fn of(host: &dyn HostRead, snapshot: &Snapshot, writes: &[Write]) -> Vec<Entry> {
     let channels = writes.iter().filter(|w| matches!(w.knob, Knob::Channels { .. }));
-    let devices: BTreeSet<&str> = channels.filter_map(|w| w.knob.device()).collect();
+    let devices: BTreeSet<&str> = channels.filter_map(|w| w.knob.device()).one_by_one();
     let numbers = Devices::of(host);
     let of = |device| of_channels(host, snapshot, device, numbers.ifindex(device));
     devices.into_iter().flat_map(of).collect()

@@ -9,6 +9,7 @@ use super::knob::{irreplaceable, meaning, path, read_text};
 use crate::host::HostRead;
 use crate::model::knob::{COALESCE, Knob, OFFLOAD_MODES, QDISCS, SERVICES, STEERING, Value};
 use crate::model::nic::Numbers;
+use crate::model::order::InOrder;
 use crate::model::snapshot::{Movable, NetDev, Snapshot};
 use crate::model::sysctl::SYSCTLS;
 use rustix::io::Errno;
@@ -69,7 +70,7 @@ pub fn inventory(host: &dyn HostRead, snapshot: &Snapshot) -> Vec<Item> {
     }
     let mut policies: Vec<&str> =
         snapshot.cpus.iter().filter_map(|c| Some(c.governor.as_ref()?.policy.as_str())).collect();
-    policies.sort_unstable();
+    policies.order_by(Ord::cmp);
     policies.dedup();
     for policy in policies {
         let policy = || policy.to_owned();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::host::{HostError, HostRead, Setting, offers_flow_offload};
 use crate::model::knob::{Knob, Shape, Value};
-use crate::model::order::InOrder;
+use crate::model::order::{InOrder, OneByOne};
 use crate::model::plan::Candidate;
 use crate::model::snapshot::{Irq, Snapshot};
 use crate::model::sysctl::{self, Sysctl};
@@ -289,7 +289,7 @@ pub(super) fn remnant(knob: &Knob, ours: &str, now: &str) -> bool {
     let mut own = ours.split(' ');
     let mut left = now.split(' ');
     let mode = own.next();
-    let own: BTreeSet<&str> = own.collect();
+    let own: BTreeSet<&str> = own.one_by_one();
     mode == left.next() && mode != Some("off") && left.all(|device| own.contains(device))
 }
 

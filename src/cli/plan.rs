@@ -79,7 +79,9 @@ fn traffic(args: &PlanArgs) -> Result<Traffic> {
             let hint = "it holds [packets] with eth0 = 81000, [busy] with 0 = 0.2, or flows = 16";
             let text = store::plan::read_text("load", path, hint)?;
             let what = format!("read load {}", path.display());
-            let read: Traffic = toml::from_str(&text)
+            let read: Traffic = text
+                .parse::<toml::Table>()
+                .and_then(toml::Table::try_into)
                 .map_err(|e| Error::usage(what.clone(), e.message()).hint(hint))?;
             read.check().map_err(|why| Error::usage(what, why).hint(hint))?;
             read

@@ -75,7 +75,7 @@ pub(super) fn discover(
         let what = format!("board file {}", path.display());
         let Some(bytes) = gaps.keep(&what, host.read(&path)) else { continue };
         match std::str::from_utf8(&bytes) {
-            Ok(text) => match toml::from_str::<Board>(text) {
+            Ok(text) => match read(text) {
                 Ok(board) => own.push((path, board)),
                 Err(e) => gaps.add(what, place(text, &e)),
             },
@@ -95,9 +95,20 @@ pub(super) fn discover(
     }
 }
 
-/// What is wrong with a file, and on which line.
+/// By way of a table: reading types from the text directly takes far more code.
+fn read(text: &str) -> Result<Board, toml::de::Error> {
+    text.parse::<toml::Table>()?.try_into()
+}
+
+/// What is wrong with a file, and on which line: that of the mistake in form, or the first that has
+/// the name which the message is about.
 fn place(text: &str, error: &toml::de::Error) -> String {
-    let before = error.span().and_then(|span| text.get(..span.start));
+    let named = || {
+        let name = error.message().split('`').nth(1).filter(|name| !name.is_empty())?;
+        text.find(name)
+    };
+    let start = error.span().map(|span| span.start).or_else(named);
+    let before = start.and_then(|start| text.get(..start));
     let line = before.map(|b| format!("line {}: ", b.matches('\n').count() + 1));
     format!("{}{}", line.unwrap_or_default(), error.message())
 }
@@ -126,7 +137,7 @@ fn named(word: &str, list: fn(&Match) -> &[String]) -> Option<BoardFacts> {
     // Only files that have the word at all are worth parsing.
     let quoted = format!("\"{word}\"");
     BOARDS.iter().filter(|(_, text)| text.contains(&quoted)).find_map(|(name, text)| {
-        let board: Board = toml::from_str(text).ok()?;
+        let board = read(text).ok()?;
         list(&board.r#match)
             .iter()
             .any(|w| w == word)

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::{Gaps, cpu_list, number, text};
 use crate::host::{HostRead, Query, query_as};
 use crate::model::cpuset::CpuSet;
+use crate::model::order::InOrder;
 use crate::model::snapshot::{BoardFacts, Bus, Irq, IrqId, IrqRole, Movable, NetDev};
 use crate::model::units::{CpuId, IrqLine};
 use crate::parse::interrupts::{Interrupts, Row, interrupts};
@@ -354,7 +355,7 @@ fn msi_in(host: &dyn HostRead, dir: &Path) -> Vec<IrqLine> {
     let names = host.list(&dir.join("msi_irqs")).unwrap_or_default();
     let mut lines: Vec<IrqLine> =
         names.iter().filter_map(|n| n.parse().ok()).map(IrqLine).collect();
-    lines.sort_unstable();
+    lines.order_by(Ord::cmp);
     lines
 }
 

@@ -126,6 +126,6 @@ fn cpu_list(host: &dyn HostRead, path: &Path) -> Option<CpuSet> {
 fn queue_numbers(names: &[String], prefix: &str) -> Vec<u32> {
     let mut numbers: Vec<u32> =
         names.iter().filter_map(|n| n.strip_prefix(prefix)?.parse().ok()).collect();
-    numbers.sort_unstable();
+    numbers.order_by(Ord::cmp);
     numbers
 }

@@ -9,6 +9,7 @@ use rustix::fs::{FileType, Mode, OFlags, fstat, open, stat};
 use rustix::io::Errno;
 
 use super::{MAX_READ, clock};
+use crate::model::order::InOrder;
 
 /// Longest that one file may take. A large /proc/interrupts needs milliseconds; an EEPROM behind a
 /// slow bus some hundreds.
@@ -63,7 +64,7 @@ pub(super) fn names(path: &Path) -> Result<Vec<String>, Errno> {
             return Err(Errno::FBIG);
         }
     }
-    names.sort_unstable();
+    names.order_by(Ord::cmp);
     Ok(names)
 }
 

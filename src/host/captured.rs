@@ -23,6 +23,7 @@ use rustix::io::Errno;
 
 use super::{HostError, HostRead, HostResult, Query, Setting, errno, symlinks};
 use crate::model::identity::HostIdentity;
+use crate::model::order::InOrder;
 
 /// Where the errors lie.
 pub const ERRORS: &str = "linerate/errors";
@@ -85,7 +86,7 @@ impl Captured {
             let lists: BTreeMap<PathBuf, Vec<String>> =
                 serde_json::from_slice(&json).unwrap_or_default();
             made.lists = lists.into_iter().collect();
-            made.lists.values_mut().for_each(|names| names.sort_unstable());
+            made.lists.values_mut().for_each(|names| names.order_by(Ord::cmp));
         }
         made
     }
@@ -204,7 +205,7 @@ impl HostRead for Captured {
         self.answer("list", path, |real| match self.lists.get(real) {
             Some(names) => Ok(names.clone()),
             None => self.files.names(real).map(|mut names| {
-                names.sort_unstable();
+                names.order_by(Ord::cmp);
                 names
             }),
         })

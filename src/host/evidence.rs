@@ -81,7 +81,7 @@ pub(super) fn fixed_irqs() -> io::Result<Vec<u32>> {
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .take(MOST_LINES)
         .collect();
-    lines.sort_unstable();
+    lines.order_by(Ord::cmp);
     let fixed = |line: &u32| {
         let path = format!("/proc/irq/{line}/smp_affinity");
         fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o222 == 0)

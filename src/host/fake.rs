@@ -418,7 +418,7 @@ impl HostRead for FakeHost {
             .filter_map(|file| file.strip_prefix(path).ok()?.iter().next())
             .map(|name| name.to_string_lossy().into_owned())
             .collect();
-        names.sort_unstable();
+        names.order_by(Ord::cmp);
         names.dedup();
         if names.is_empty() {
             return Err(HostError::new("list", path, Errno::NOENT));

@@ -287,7 +287,7 @@ fn thread(host: &dyn HostRead, device: &str, index: u32) -> Option<u32> {
             Some((name.ok()?.strip_prefix(&prefix)?.parse().ok()?, pid.parse().ok()?))
         })
         .collect();
-    found.sort_unstable();
+    found.order_by(Ord::cmp);
     found.get(index).map(|(_, pid)| *pid)
 }
 

@@ -14,6 +14,7 @@ use super::{Lab, LabSpec, Shape, build};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::clock;
+use crate::model::order::InOrder;
 use crate::store::labs::{LabRecord, LabRecords, VERSION};
 use crate::sys::netns::NetnsThread;
 use crate::sys::{pinned, spawn};
@@ -249,7 +250,7 @@ fn names() -> Result<Vec<String>> {
 fn ids(records: &LabRecords, names: &[String]) -> Result<Vec<String>> {
     let mut ids: Vec<String> = records.ids()?.into_iter().filter(|id| is_id(id)).collect();
     ids.extend(names.iter().filter_map(|name| id_in(name)).map(str::to_owned));
-    ids.sort_unstable();
+    ids.order_by(Ord::cmp);
     ids.dedup();
     Ok(ids)
 }

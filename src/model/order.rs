@@ -38,6 +38,19 @@ impl<T> InOrder<T> for [T] {
     }
 }
 
+/// Collecting without sorting first, which is what the standard library's ordered maps do when
+/// they are collected into: one more copy of the sorting routine for each type.
+pub trait OneByOne: Iterator + Sized {
+    /// As [`Iterator::collect`], by inserting.
+    fn one_by_one<C: Default + Extend<Self::Item>>(self) -> C {
+        let mut all = C::default();
+        all.extend(self);
+        all
+    }
+}
+
+impl<I: Iterator> OneByOne for I {}
+
 /// Which element belongs at each place.
 fn permutation(len: usize, compare: &mut dyn FnMut(usize, usize) -> Ordering) -> Vec<usize> {
     let mut order: Vec<usize> = (0..len).collect();

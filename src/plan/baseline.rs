@@ -107,7 +107,7 @@ impl Script {
     /// The least loaded CPU, or the next when that is `avoid`; its load grows by `weight`.
     fn pick(&mut self, weight: u32, avoid: Option<CpuId>) -> Option<CpuId> {
         let mut order: Vec<(u32, CpuId)> = self.cpus.iter().map(|c| (c.load, c.id)).collect();
-        order.sort_unstable();
+        order.order_by(Ord::cmp);
         let first = order.first()?.1;
         let chosen = if Some(first) == avoid { order.get(1)?.1 } else { first };
         self.add(chosen, weight);

@@ -10,6 +10,7 @@ use super::stages::Traffic;
 use super::{baseline, cost, flow, name, owned};
 use crate::model::cpuset::CpuSet;
 use crate::model::knob::{Knob, Value};
+use crate::model::order::OneByOne;
 use crate::model::plan::{Candidate, Change};
 use crate::model::snapshot::{Irq, IrqId, Snapshot};
 use crate::model::units::CpuId;
@@ -130,7 +131,7 @@ pub fn complete(list: &mut [Candidate]) {
     }
     for candidate in list {
         let own: std::collections::BTreeSet<Knob> =
-            candidate.settings.iter().map(|c| c.knob.clone()).collect();
+            candidate.settings.iter().map(|c| c.knob.clone()).one_by_one();
         for (knob, before) in known.iter().filter(|(knob, _)| !own.contains(*knob)) {
             candidate.settings.push(Change {
                 knob: knob.clone(),
@@ -144,7 +145,7 @@ pub fn complete(list: &mut [Candidate]) {
 
 fn sets_the_same(one: &Candidate, other: &Candidate) -> bool {
     let values = |c: &Candidate| -> BTreeMap<Knob, Value> {
-        c.settings.iter().map(|c| (c.knob.clone(), c.after.clone())).collect()
+        c.settings.iter().map(|c| (c.knob.clone(), c.after.clone())).one_by_one()
     };
     // What one does not mention stays as found.
     let unchanged = |a: &Candidate, b: &BTreeMap<Knob, Value>| {
@@ -209,7 +210,7 @@ impl Maker<'_> {
         let cpu = self.steerable()?;
         let why = format!("all interrupts on {cpu}");
         let lines: BTreeMap<IrqId, (CpuId, String)> =
-            self.intake.movable().map(|irq| (irq.id.clone(), (cpu, why.clone()))).collect();
+            self.intake.movable().map(|irq| (irq.id.clone(), (cpu, why.clone()))).one_by_one();
         if self.intake.lines.is_empty() {
             // Without RPS a veth's packets are handled wherever their sender runs, which no
             // hardware does: a lone interrupt is stood for by an explicit mask of one CPU.
@@ -287,7 +288,7 @@ impl Maker<'_> {
         let placed: BTreeMap<IrqId, (CpuId, String)> = spread(self.snapshot, self.intake.movable())
             .into_iter()
             .map(|(irq, cpu)| (irq, (cpu, why_there(cpu))))
-            .collect();
+            .one_by_one();
         let reason = format!(
             "{movable} network interrupts over {} CPUs, by what each costs and what each CPU can do",
             self.intake.usable.len()
@@ -330,7 +331,7 @@ impl Maker<'_> {
     /// Why a line is put on a CPU.
     fn why_there(&self) -> impl Fn(CpuId) -> String {
         let cpus = self.snapshot.cpus.iter().filter(|c| self.intake.usable.contains(c.id));
-        let capacities: BTreeMap<CpuId, u32> = cpus.map(|c| (c.id, c.capacity.value)).collect();
+        let capacities: BTreeMap<CpuId, u32> = cpus.map(|c| (c.id, c.capacity.value)).one_by_one();
         let most = capacities.values().max().copied();
         let alike = capacities.values().min().copied() == most;
         move |cpu| {

@@ -10,6 +10,7 @@ use super::profile::Profile;
 use super::stages::{self, Traffic};
 use crate::model::cpuset::CpuSet;
 use crate::model::knob::{Knob, Value};
+use crate::model::order::OneByOne;
 use crate::model::plan::Candidate;
 use crate::model::snapshot::Snapshot;
 use crate::model::units::CpuId;
@@ -82,7 +83,7 @@ impl<'a> Model<'a> {
     /// Where a candidate puts lines and stack stages.
     fn placement(&self, candidate: &Candidate) -> Placement {
         let wanted: BTreeMap<&Knob, &Value> =
-            candidate.settings.iter().map(|c| (&c.knob, &c.after)).collect();
+            candidate.settings.iter().map(|c| (&c.knob, &c.after)).one_by_one();
         let cpus = |knob: &Knob| match wanted.get(knob) {
             Some(Value::Cpus(set)) => Some(set),
             _ => None,

@@ -7,6 +7,7 @@ use crate::model::snapshot::{NetDev, Snapshot};
 use crate::model::stack::Layer;
 
 use super::name;
+use crate::model::order::InOrder;
 
 /// The router as it would be with the flow offload that a candidate asks for; `None` where it asks
 /// for none, or for what is there already.
@@ -85,7 +86,7 @@ fn devices(snapshot: &Snapshot, hardware: bool) -> Result<Vec<String>, String> {
     } else {
         routed.iter().map(|top| top.device.clone()).collect()
     };
-    found.sort_unstable();
+    found.order_by(Ord::cmp);
     found.dedup();
     match (found.len(), hardware) {
         (2.., _) => Ok(found),

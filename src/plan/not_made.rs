@@ -7,6 +7,7 @@ use super::problem::Problem;
 use super::profile::Profile;
 use super::stages;
 use crate::model::knob::{Knob, Value};
+use crate::model::order::InOrder;
 use crate::model::plan::{Candidate, Change, NotMade};
 use crate::model::snapshot::{Movable, Snapshot};
 
@@ -228,7 +229,7 @@ fn governor(snapshot: &Snapshot) -> String {
         .filter_map(|c| c.governor.as_ref())
         .map(|g| g.current.as_str())
         .collect();
-    all.sort_unstable();
+    all.order_by(Ord::cmp);
     all.dedup();
     if all.is_empty() {
         return "the kernel shows no frequency governor here".into();

@@ -9,6 +9,7 @@ use super::sensors::Sensors;
 use super::{CpuCounters, Device, Health, device};
 use crate::host::{HostRead, HostResult, clock};
 use crate::model::measurement::CpuUse;
+use crate::model::order::OneByOne;
 use crate::model::telemetry::{CpuRates, DeviceRates, Interval, IrqRates};
 use crate::model::units::{CpuId, IrqLine};
 use crate::parse::interrupts::interrupts;
@@ -89,7 +90,7 @@ impl Reading {
         let seconds = self.at.saturating_sub(before.at).as_secs_f64();
         let per_second = |count: u64| (seconds > 0.0).then(|| count as f64 / seconds);
         let used: BTreeMap<CpuId, CpuUse> =
-            self.cpus.since(&before.cpus).into_iter().map(|used| (used.cpu, used)).collect();
+            self.cpus.since(&before.cpus).into_iter().map(|used| (used.cpu, used)).one_by_one();
         let cpu = |cpu: &CpuId| {
             let used = used.get(cpu);
             let share = |of: fn(&CpuUse) -> f64| used.map(of);

@@ -29,6 +29,7 @@ use super::{Lock, StateDir, sync_directory, words};
 use crate::error::{Error, Result};
 use crate::model::identity::HostIdentity;
 use crate::model::knob::Knob;
+use crate::model::order::InOrder;
 
 const FORMAT: &str = "linerate-journal";
 const VERSION: u32 = 1;
@@ -301,7 +302,7 @@ impl StateDir {
             let number = name.to_str().and_then(|n| n.strip_prefix("journal-"));
             numbers.extend(number.and_then(|n| n.parse::<u32>().ok()));
         }
-        numbers.sort_unstable();
+        numbers.order_by(Ord::cmp);
         Ok(numbers)
     }
 

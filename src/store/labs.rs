@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::StateDir;
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
+use crate::model::order::InOrder;
 
 /// Version of the format.
 pub const VERSION: u32 = 1;
@@ -90,7 +91,7 @@ impl LabRecords {
                     ids.push(id.to_string_lossy().into_owned());
                 }
             }
-            ids.sort_unstable();
+            ids.order_by(Ord::cmp);
             ids.dedup();
             Ok(ids)
         };

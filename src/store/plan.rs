@@ -193,7 +193,7 @@ pub fn parse(text: &str) -> std::result::Result<Plan, Unusable> {
         }
         _ => return Err(("it does not say its version".into(), MAKE_ANEW)),
     }
-    let file: File = toml::from_str(text).map_err(damaged)?;
+    let file: File = table.try_into().map_err(damaged)?;
     if file.settings != file.list.len() {
         let why = format!(
             "it is cut short, or was edited: it says settings = {} and has {}",

@@ -19,6 +19,7 @@ use super::disk::{Disk, Thing};
 use super::words;
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
+use crate::model::order::OneByOne;
 
 const FORMAT: &str = "linerate-file-journal";
 const VERSION: u32 = 1;
@@ -222,7 +223,7 @@ fn forward(disk: &dyn Disk, home: &Home<'_>, journal: &Journal) -> std::result::
 
 fn sync_all(disk: &dyn Disk, journal: &Journal) -> std::result::Result<(), Failed> {
     let directories: BTreeSet<&Path> =
-        journal.steps.iter().filter_map(|s| s.path.parent()).collect();
+        journal.steps.iter().filter_map(|s| s.path.parent()).one_by_one();
     directories.into_iter().filter(|d| disk.is_directory(d)).try_for_each(|directory| {
         disk.sync_directory(directory).map_err(|e| (directory.to_owned(), e))
     })

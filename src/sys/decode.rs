@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::netlink::Answers;
 use super::{ethtool, genl, links, napi, nft_list, nic, nic_counters, rtnl, xtables};
+use crate::model::order::OneByOne;
 
 /// Takes in `bytes` as one datagram, and lets every decoder read the bodies of its messages; where
 /// it holds none, the bytes themselves are the body.
@@ -15,7 +16,7 @@ pub fn decode_answers(bytes: &[u8]) {
     if refused || bodies.is_empty() {
         bodies = vec![bytes.to_vec()];
     }
-    let names: BTreeMap<u32, String> = bodies.iter().filter_map(|b| rtnl::link(b)).collect();
+    let names: BTreeMap<u32, String> = bodies.iter().filter_map(|b| rtnl::link(b)).one_by_one();
     drop(rtnl::sort_qdiscs(&bodies, &names));
     drop(links::join(&bodies, &bodies));
     drop(napi::join(&bodies, &bodies));

@@ -11,6 +11,7 @@ use super::netlink::text;
 use super::nic_counters;
 use crate::model::feature::{FeatureState, Features};
 use crate::model::nic::Numbers;
+use crate::model::order::OneByOne;
 
 // linux/sockios.h, linux/ethtool.h
 const SIOCETHTOOL: rustix::ioctl::Opcode = 0x8946;
@@ -246,7 +247,7 @@ pub(super) fn features(device: &str) -> io::Result<Features> {
             let state = FeatureState { active: bit(at, 2), changeable: bit(at, 0) && !bit(at, 3) };
             (name, state)
         })
-        .collect();
+        .one_by_one();
     Ok(states)
 }
 

@@ -5,6 +5,7 @@ use std::io;
 
 use super::netlink::{Attrs, Message, NlFamily, NlmF, Socket, attribute, text, u16_at, u32_at};
 use crate::model::nic::LinkFacts;
+use crate::model::order::OneByOne;
 
 // linux/rtnetlink.h, linux/if_link.h, linux/if_addr.h
 const RTM_GETLINK: u16 = 18;
@@ -38,7 +39,7 @@ pub fn facts() -> io::Result<BTreeMap<String, LinkFacts>> {
 
 pub(super) fn join(links: &[Vec<u8>], addresses: &[Vec<u8>]) -> BTreeMap<String, LinkFacts> {
     let mut found: BTreeMap<u32, (String, LinkFacts)> =
-        links.iter().filter_map(|body| link(body)).collect();
+        links.iter().filter_map(|body| link(body)).one_by_one();
     for body in addresses {
         let (Some(index), Some([family, _, _, scope])) = (u32_at(body, 4), body.first_chunk())
         else {

@@ -7,6 +7,7 @@ use std::io;
 use super::genl;
 use super::netlink::{Attrs, NlFamily, Socket, attributes, u32_at};
 use crate::model::nic::Napi;
+use crate::model::order::{InOrder, OneByOne};
 
 // linux/netdev.h
 const NETDEV_CMD_QUEUE_GET: u8 = 10;
@@ -54,7 +55,7 @@ pub(super) fn join(napis: &[Vec<u8>], queues: &[Vec<u8>]) -> Vec<Napi> {
     for body in queues {
         let attrs: BTreeMap<u16, u32> = attributes(genl::payload(body))
             .filter_map(|(kind, value)| Some((kind, u32_at(value, 0)?)))
-            .collect();
+            .one_by_one();
         let napi = attrs.get(&QUEUE_NAPI_ID).and_then(|id| found.get_mut(id));
         if let (Some(napi), Some(queue)) = (napi, attrs.get(&QUEUE_ID)) {
             // NETDEV_QUEUE_TYPE_RX, _TX
@@ -67,8 +68,8 @@ pub(super) fn join(napis: &[Vec<u8>], queues: &[Vec<u8>]) -> Vec<Napi> {
     }
     let mut found: Vec<Napi> = found.into_values().collect();
     for napi in &mut found {
-        napi.rx.sort_unstable();
-        napi.tx.sort_unstable();
+        napi.rx.order_by(Ord::cmp);
+        napi.tx.order_by(Ord::cmp);
     }
     found
 }

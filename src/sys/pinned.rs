@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::Path;
 
+use crate::model::order::InOrder;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
@@ -67,6 +68,6 @@ pub fn names() -> io::Result<Vec<String>> {
     for entry in entries {
         names.push(entry?.file_name().to_string_lossy().into_owned());
     }
-    names.sort_unstable();
+    names.order_by(Ord::cmp);
     Ok(names)
 }

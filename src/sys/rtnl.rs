@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::netlink::{Attrs, Message, NlFamily, NlmF, Socket, attribute, text, u32_at};
 use crate::model::feature::Qdisc;
-use crate::model::order::InOrder;
+use crate::model::order::{InOrder, OneByOne};
 
 // linux/rtnetlink.h, linux/if_link.h, linux/if_addr.h, linux/veth.h, linux/pkt_sched.h
 pub(super) const RTM_NEWLINK: u16 = 16;
@@ -165,7 +165,7 @@ fn octets(address: IpAddr) -> (u8, Vec<u8>) {
 pub fn links() -> io::Result<BTreeMap<u32, String>> {
     let message = Message::new(RTM_GETLINK, NlmF::empty(), &ifinfomsg(0, 0, 0), &Attrs::new());
     let answers = Socket::open(NlFamily::Route)?.dump(message)?;
-    Ok(answers.iter().filter_map(|body| link(body)).collect())
+    Ok(answers.iter().filter_map(|body| link(body)).one_by_one())
 }
 
 /// Kinds (`veth`, `vlan`, `bridge`, `wireguard`, ...) of the devices that have one, by name: the
@@ -180,7 +180,7 @@ pub fn link_kinds() -> io::Result<BTreeMap<String, String>> {
         let info = attribute(body.get(IFINFOMSG..)?, IFLA_LINKINFO)?;
         Some((link(body)?.1, text(attribute(info, IFLA_INFO_KIND)?)))
     };
-    Ok(answers.iter().filter_map(kind).collect())
+    Ok(answers.iter().filter_map(kind).one_by_one())
 }
 
 pub(super) fn link(body: &[u8]) -> Option<(u32, String)> {

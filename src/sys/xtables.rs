@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 
+use crate::model::order::OneByOne;
 use crate::model::path::IptablesTable;
 
 // linux/netfilter_ipv4/ip_tables.h, linux/netfilter_ipv6/ip6_tables.h: the same numbers for both.
@@ -138,7 +139,7 @@ fn tell(layout: Layout, info: &[u8], blob: &[u8]) -> IptablesTable {
     let hooks: BTreeMap<usize, usize> = (0..5)
         .filter(|hook| valid >> hook & 1 == 1)
         .filter_map(|hook| Some((hook, u32_at(info, NAME + 4 + 4 * hook)? as usize)))
-        .collect();
+        .one_by_one();
     // Chains by the place of their first rule. Each ends with its policy or its return; what
     // begins a user's chain is a rule with the target ERROR that holds the name.
     let mut chains: BTreeMap<usize, Vec<Entry>> = BTreeMap::new();
@@ -173,7 +174,7 @@ fn tell(layout: Layout, info: &[u8], blob: &[u8]) -> IptablesTable {
     let rewrites = |r: &&Entry| matches!(r.target.as_str(), "MASQUERADE" | "SNAT" | "NETMAP");
     let offload: Vec<&Entry> = reached().filter(|r| r.target == "FLOWOFFLOAD").collect();
     let devices: BTreeSet<String> =
-        reached().filter(rewrites).filter_map(|r| r.outgoing.clone()).collect();
+        reached().filter(rewrites).filter_map(|r| r.outgoing.clone()).one_by_one();
     IptablesTable {
         rules: count(chains.values().map(Vec::len).sum()),
         forward_rules: count(reached().count()),

@@ -49,6 +49,7 @@ fn board() -> Board {
 
 #[test]
 fn the_heavy_stages_go_to_the_big_cpus_and_packets_follow() {
+    common::optional();
     let Some(linerate) = common::linerate_for("aarch64-unknown-linux-musl") else { return };
     let machine = Machine::posing_as(board(), &[Nic::VirtioNet, Nic::VirtioNet]);
     let modules = ["cpufreq_dt", "virtio_pci", "virtio_net"];

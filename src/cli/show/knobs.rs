@@ -5,6 +5,7 @@ use crate::apply::inventory::{Item, State};
 use crate::cli::context::Context;
 use crate::cli::table::Table;
 use crate::model::knob::Knob;
+use crate::model::order::InOrder;
 use crate::model::snapshot::Snapshot;
 
 /// A line of the table: settings of one kind, of queues next to each other, that are alike.
@@ -190,7 +191,7 @@ fn title(knob: &Knob) -> (String, Option<u32>) {
 /// `RPS rx-0..3`.
 fn named(line: &Line) -> String {
     let mut numbers = line.numbers.clone();
-    numbers.sort_unstable();
+    numbers.order_by(Ord::cmp);
     match (numbers.first(), numbers.last()) {
         (Some(first), Some(last)) if first == last => format!("{}-{first}", line.what),
         (Some(first), Some(last)) if usize::try_from(last - first) == Ok(numbers.len() - 1) => {

@@ -4,6 +4,7 @@ use super::heading;
 use crate::cli::context::Context;
 use crate::cli::table::Table;
 use crate::model::nic::{Numbers, Rss};
+use crate::model::order::OneByOne;
 use crate::model::snapshot::{Bus, NetDev, Snapshot};
 
 pub(super) fn nics(context: &Context, snapshot: &Snapshot, detail: bool) -> Vec<String> {
@@ -85,7 +86,7 @@ fn facts(d: &NetDev) -> Vec<(&'static str, String)> {
 }
 
 fn rss(rss: &Rss) -> String {
-    let queues: std::collections::BTreeSet<u32> = rss.table.iter().copied().collect();
+    let queues: std::collections::BTreeSet<u32> = rss.table.iter().copied().one_by_one();
     let function = match rss.function {
         1 => "Toeplitz",
         2 => "XOR",

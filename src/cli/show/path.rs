@@ -2,6 +2,7 @@
 
 use crate::cli::context::Context;
 use crate::cli::table::Table;
+use crate::model::order::InOrder;
 use crate::model::path::{BoundFlows, Engine, ForwardPath, IptablesTable, Nftables};
 use crate::model::snapshot::{NetDev, Snapshot};
 
@@ -105,7 +106,7 @@ fn rules(nftables: &Nftables) -> String {
 fn iptables(path: &ForwardPath) -> Option<String> {
     let mut tables: Vec<&str> =
         path.iptables.iter().chain(&path.ip6tables).map(String::as_str).collect();
-    tables.sort_unstable();
+    tables.order_by(Ord::cmp);
     tables.dedup();
     if tables.is_empty() {
         return None;

@@ -8,6 +8,7 @@ use crate::cli::args::{direction, megabits, seconds};
 use crate::error::{Error, Result};
 use crate::lab::{LabSpec, Shape};
 use crate::model::measurement::{Direction, Protocol, Scenario};
+use crate::model::order::InOrder;
 use crate::model::sweep::{Goal, SweepKind};
 use crate::model::wire::Frame;
 use crate::search::Preset;
@@ -160,7 +161,7 @@ impl SweepArgs {
     pub(super) fn sizes(&self) -> Vec<u32> {
         if !self.sizes.is_empty() {
             let mut sizes = self.sizes.clone();
-            sizes.sort_unstable();
+            sizes.order_by(Ord::cmp);
             sizes.dedup();
             return sizes;
         }

@@ -15,6 +15,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use linerate_vm::guest::Contents;
 use linerate_vm::kernel::repository;
@@ -87,10 +88,20 @@ pings() {
 lines_of() { awk -v d="^$1\$|^$1-" '$NF ~ d { sub(":", "", $1); print $1 }' /proc/interrupts; }
 "#;
 
+/// Set by a test whose guest is of another processor: continuous integration must have root,
+/// namespaces and a guest like itself, and everything else only where it can be had.
+static OPTIONAL: AtomicBool = AtomicBool::new(false);
+
+/// From now on what can't run in this test binary is skipped without offence to anybody.
+pub fn optional() {
+    OPTIONAL.store(true, Ordering::Relaxed);
+}
+
 /// Says that the test that runs now can't, in the form that `make test` counts.
 pub fn skip(why: &str) {
     let thread = std::thread::current();
-    eprintln!("SKIPPED {}: {}", thread.name().unwrap_or("?"), why.replace('\n', " "));
+    let optional = if OPTIONAL.load(Ordering::Relaxed) { "(optional) " } else { "" };
+    eprintln!("SKIPPED {optional}{}: {}", thread.name().unwrap_or("?"), why.replace('\n', " "));
 }
 
 /// Boots; `None` (after saying so) where there is no virtual machine to be had.
