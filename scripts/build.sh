@@ -5,7 +5,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
-LIMIT=3000000 # bytes: routers have little flash
+LIMIT=$((3 * 1024 * 1024)) # bytes: routers have little flash
 GLIBC=900000  # what glibc adds where musl is not to be had
 OTHER=600000  # what the tables for unwinding take, which Rust's own linker keeps
 
