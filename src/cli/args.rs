@@ -153,7 +153,7 @@ pub struct PlanArgs {
     /// All about one setting (irq-affinity, rps-cpus, xps-cpus, coalesce, ...); writes no plan
     #[arg(long, value_name = "KNOB")]
     pub explain: Option<String>,
-    /// What is known of the traffic: TOML with [packets] received per second by device, [busy]
+    /// What is known of the traffic: TOML with `[packets]` received per second by device, `[busy]`
     /// share of other programs by CPU, flows
     #[arg(long, value_name = "FILE")]
     pub load: Option<PathBuf>,
