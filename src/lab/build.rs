@@ -14,7 +14,7 @@ use super::wan::{self, Stack};
 use super::{ENDPOINT, Lab, LabSpec, ROUTER_LAN, ROUTER_WAN, Shape, address, prefill, prefix};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
-use crate::host::HostWrite;
+use crate::host::{HostWrite, Live};
 use crate::model::feature::Features;
 use crate::sys::netns::NetnsThread;
 use crate::sys::nft::{self, NftError, Ruleset, Step};
@@ -57,6 +57,9 @@ impl Lab {
             return Err(Error::usage("lab: mtu", why));
         }
         let (lan, router, wan) = (namespace()?, namespace()?, namespace()?);
+        if shape.ipv6 {
+            [&lan, &router, &wan].into_iter().for_each(trust_own_addresses);
+        }
         link(&router, ROUTER_LAN, &lan, spec.mtu)?;
         link(&router, ROUTER_WAN, &wan, spec.mtu)?;
         for (netns, devices) in [
@@ -157,6 +160,20 @@ impl Lab {
             }
         }
         Err(refuse(format!("no packet from {lan_address} came to {wan_address} and back")))
+    }
+}
+
+/// Own addresses are valid at once: a router asks for its neighbours from its link-local one, and
+/// that waits up to two seconds for a duplicate to object (net/ipv6/addrconf.c, addrconf_dad_begin
+/// asks both files). A lab has no duplicates.
+fn trust_own_addresses(netns: &Arc<NetnsThread>) {
+    let host = Live::in_netns(Arc::clone(netns));
+    for which in ["all", "default"] {
+        let path = format!("/proc/sys/net/ipv6/conf/{which}/accept_dad");
+        if let Err(e) = host.write(Path::new(&path), b"0") {
+            // The self-check says whether it mattered.
+            log::debug!("lab: {e}");
+        }
     }
 }
 
