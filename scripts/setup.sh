@@ -82,6 +82,10 @@ if [ "$purpose" = test ]; then
     have depmod || [ -x /sbin/depmod ] || need kmod "depmod, for the guest kernel's modules"
     have ip || [ -x /sbin/ip ] || need iproute2 'ip, an independent view of what the tests leave behind'
     have shellcheck || wanted="$wanted shellcheck"
+    # Independent witnesses of what the tests do, and what the generator is compared with.
+    for tool in iperf3 ethtool nft:nftables iptables-legacy:iptables strace; do
+        have "${tool%:*}" || [ -x "/usr/sbin/${tool%:*}" ] || wanted="$wanted ${tool#*:}"
+    done
     have mmdebstrap || wanted="$wanted mmdebstrap" # the guest with systemd
     have mke2fs || [ -x /sbin/mke2fs ] || wanted="$wanted e2fsprogs"
 fi
