@@ -188,10 +188,8 @@ fn told<T>(answer: HostResult<T>) -> Result<T> {
 }
 
 fn pause(duration: Duration, stop: &AtomicBool) {
-    let until = clock::monotonic() + duration;
-    while clock::monotonic() < until && !stop.load(Ordering::Relaxed) {
-        clock::sleep(SLICE.min(duration));
-    }
+    // Cut short, what comes next looks at the flag itself.
+    let _whole = clock::wait_until(clock::monotonic() + duration, SLICE, stop);
 }
 
 fn facts(

@@ -1,6 +1,5 @@
 //! `linerate record`: what the router does, interval after interval, until Ctrl-C.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::args::{RecordArgs, RecordFormat};
@@ -46,7 +45,7 @@ pub(super) fn run(context: &Context, args: &RecordArgs) -> Result<ExitCode> {
     let (mut written, mut late, mut due) = (0_u64, 0_u64, began + step);
     loop {
         let over = |at: Duration| end.is_some_and(|end| at >= end);
-        if !wait_until(end.map_or(due, |end| due.min(end)), &stop) {
+        if !clock::wait_until(end.map_or(due, |end| due.min(end)), SLICE, &stop) {
             break;
         }
         let interval = telemetry.advance().map_err(unreadable)?;
@@ -132,19 +131,5 @@ fn line(interval: &Interval, format: RecordFormat) -> Result<String> {
     match format {
         RecordFormat::Csv => Ok(csv::row(interval)),
         RecordFormat::Jsonl => serde_json::to_string(interval).map_err(not_json),
-    }
-}
-
-/// Waits; false when asked to stop.
-fn wait_until(due: Duration, stop: &std::sync::atomic::AtomicBool) -> bool {
-    loop {
-        if stop.load(Ordering::Relaxed) {
-            return false;
-        }
-        let left = due.saturating_sub(clock::monotonic());
-        if left.is_zero() {
-            return true;
-        }
-        clock::sleep(left.min(SLICE));
     }
 }

@@ -1,5 +1,6 @@
 //! Time. Routers often have no real-time clock, so durations and deadlines never use wall time.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -32,6 +33,20 @@ pub fn wall() -> String {
 /// Sleeps.
 pub fn sleep(duration: Duration) {
     std::thread::sleep(duration);
+}
+
+/// Waits until `due` ([`monotonic`]), looking at `stop` once per `slice`; false when it was raised.
+#[must_use = "whether the time was waited for"]
+pub fn wait_until(due: Duration, slice: Duration, stop: &AtomicBool) -> bool {
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        match due.checked_sub(monotonic()) {
+            Some(left) if !left.is_zero() => sleep(left.min(slice)),
+            _ => return true,
+        }
+    }
 }
 
 fn since_zero(clock: ClockId) -> Duration {

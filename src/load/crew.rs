@@ -257,12 +257,13 @@ impl Crew {
     ) -> Window {
         let read = || -> Vec<_> { streams.iter().map(|m| (m.sent.get(), m.got.get())).collect() };
         let started = clock::monotonic();
-        let omitted = wait_until(started + Duration::from_secs_f64(spec.omit), stop);
+        let omitted = clock::wait_until(started + Duration::from_secs_f64(spec.omit), SLICE, stop);
         on(Moment::WindowOpens);
         let open = clock::monotonic();
         let before = read();
         self.shared.phase.store(1, Ordering::Relaxed);
-        let whole = omitted && wait_until(open + Duration::from_secs_f64(spec.seconds), stop);
+        let whole =
+            omitted && clock::wait_until(open + Duration::from_secs_f64(spec.seconds), SLICE, stop);
         let close = clock::monotonic();
         let after = read();
         self.shared.phase.store(2, Ordering::Relaxed);
@@ -386,19 +387,6 @@ struct Leaving {
 impl Drop for Leaving {
     fn drop(&mut self) {
         self.shared.leave(self.role);
-    }
-}
-
-/// Waits until `due`; false when `stop` was raised first.
-fn wait_until(due: Duration, stop: &AtomicBool) -> bool {
-    loop {
-        if stop.load(Ordering::Relaxed) {
-            return false;
-        }
-        match due.checked_sub(clock::monotonic()) {
-            Some(left) if !left.is_zero() => clock::sleep(left.min(SLICE)),
-            _ => return true,
-        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! `/proc/net/route` (net/ipv4/fib_trie.c `fib_route_seq_show`): IPv4 routes of the main table.
 
-use crate::model::order::InOrder;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::model::order::InOrder;
 
 /// A default route.
 #[derive(Debug, Clone, PartialEq, Eq)]

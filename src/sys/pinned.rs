@@ -8,10 +8,11 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::Path;
 
-use crate::model::order::InOrder;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
+
+use crate::model::order::InOrder;
 
 /// Where named network namespaces live.
 pub const DIRECTORY: &str = "/run/netns";

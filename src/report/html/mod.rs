@@ -16,6 +16,20 @@ use crate::model::measurement::Experiment;
 
 const STYLE: &str = include_str!("style.css");
 
+/// The head of a page that loads nothing and runs nothing, whatever a result file holds.
+fn head(title: &str) -> Markup {
+    markup! {
+        head {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta http-equiv="Content-Security-Policy"
+                content="default-src 'none'; style-src 'unsafe-inline'";
+            title { (title) }
+            style { (PreEscaped(STYLE)) }
+        }
+    }
+}
+
 /// The report as a self-contained HTML page.
 #[must_use]
 pub fn html(experiment: &Experiment, analysis: &Analysis) -> String {
@@ -24,15 +38,7 @@ pub fn html(experiment: &Experiment, analysis: &Analysis) -> String {
     markup! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                // Whatever a result file holds, the page loads nothing and runs nothing.
-                meta http-equiv="Content-Security-Policy"
-                    content="default-src 'none'; style-src 'unsafe-inline'";
-                title { (title) }
-                style { (PreEscaped(STYLE)) }
-            }
+            (head(&title))
             body {
                 main {
                     header {

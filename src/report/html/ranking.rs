@@ -2,8 +2,8 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
 
-use super::STYLE;
 use super::chart::{Scale, axis, drawing, per_cent};
+use super::{STYLE, head};
 use crate::rank::{Entry, Placed, Standing};
 use crate::report::ranking::{in_words, rate};
 
@@ -18,14 +18,7 @@ pub fn page(standings: &[Standing], known: &[Entry]) -> String {
     markup! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="Content-Security-Policy"
-                    content="default-src 'none'; style-src 'unsafe-inline'";
-                title { (title) }
-                style { (PreEscaped(STYLE)) }
-            }
+            (head(title))
             body { main {
                 header { h1 { (title) } }
                 section {
