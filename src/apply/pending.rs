@@ -44,21 +44,27 @@ pub fn split(
     for fact in plan.devices.iter().filter(|fact| waits(fact)) {
         let here = snapshot.netdev(&fact.name);
         let mut missing = false;
-        now.candidate.settings.retain(|change| {
-            if change.knob.device() != Some(fact.name.as_str()) {
+        now.candidate.settings.retain_mut(|change| {
+            if !change.concerns(&fact.name) {
                 return true;
             }
+            // The other devices that it names need not wait for this one.
+            let shared = change.knob.device().is_none();
             let why = match here {
                 None => format!("{} is not here", fact.name),
+                Some(_) if shared => return true,
                 Some(_) => match why_not_yet(host, &change.knob, snapshot) {
                     None => return true,
                     Some(why) => why,
                 },
             };
-            missing = true;
-            let (knob, wanted) = (change.knob.clone(), change.after.clone());
-            waiting.push(Waiting { knob, wanted, why });
-            false
+            missing |= !shared;
+            let (wanted, rest) = match shared {
+                true => change.part_with(&fact.name),
+                false => (change.after.clone(), false),
+            };
+            waiting.push(Waiting { knob: change.knob.clone(), wanted, why });
+            rest
         });
         match here {
             None => now.devices.retain(|d| d.name != fact.name),
@@ -162,6 +168,36 @@ mod tests {
         assert!(waiting[1].why.contains("no line"), "{waiting:?}");
         let (now, waiting) = split(&fake, &plan, &fake.snapshot(), Patience::ByPlan);
         assert_eq!((now.candidate.settings.len(), waiting.len()), (3, 0));
+    }
+
+    #[test]
+    fn a_flowtable_takes_those_that_are_here_and_waits_for_the_link_that_is_down() {
+        let fake = FakeHost::router(2, &[("eth0", 1)]);
+        let offload = |devices: &str| Change {
+            after: Value::Word(format!("software {devices}")),
+            ..setting(Knob::FlowOffload)
+        };
+        let split_of = |devices: &str, patience| {
+            let mut plan = plan(&[("eth0", PORT), ("pppoe-wan", DIALLED), ("eth7", PORT)], vec![]);
+            plan.devices.retain(|d| devices.split(' ').any(|name| name == d.name));
+            plan.candidate.settings = vec![offload(devices)];
+            split(&fake, &plan, &fake.snapshot(), patience)
+        };
+        let word = |text: &str| Value::Word(text.into());
+        let (now, waiting) = split_of("eth0 pppoe-wan", Patience::ByPlan);
+        assert_eq!(now.candidate.settings[0].after, word("software eth0"));
+        assert_eq!(now.devices.len(), 1, "the plan must not be refused for the other");
+        assert_eq!(waiting.len(), 1);
+        assert_eq!(waiting[0].wanted, word("software pppoe-wan"));
+        assert_eq!(waiting[0].why, "pppoe-wan is not here");
+        let (now, waiting) = split_of("pppoe-wan", Patience::ByPlan);
+        assert_eq!((now.candidate.settings.len(), waiting.len()), (0, 1), "none is here");
+        let (now, waiting) = split_of("eth0 eth7", Patience::ByPlan);
+        assert_eq!(now.candidate.settings[0].after, word("software eth0 eth7"));
+        assert_eq!((now.devices.len(), waiting.len()), (2, 0), "a port that vanished is refused");
+        let (now, waiting) = split_of("eth0 pppoe-wan eth7", Patience::All);
+        assert_eq!(now.candidate.settings[0].after, word("software eth0"));
+        assert_eq!(waiting.len(), 2);
     }
 
     #[test]

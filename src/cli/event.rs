@@ -106,7 +106,8 @@ impl Event<'_> {
             }
             return Ok(None);
         }
-        let snapshot = discover::devices(host, &self.devices);
+        let names = event::looked_at(&self.plan, &self.devices);
+        let snapshot = discover::devices(host, &names);
         let outcome =
             event::run(host, &snapshot, &self.plan, which, &self.devices, &lock, &self.stop);
         for error in &outcome.failed {

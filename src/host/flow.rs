@@ -60,8 +60,11 @@ pub(super) fn read(host: &dyn HostRead, by_firewall: bool) -> Result<String, Err
     })?;
     if let Some(table) = rules.flowtables.iter().find(|t| ours(t)) {
         let mode = if table.hardware { "hardware" } else { "software" };
-        let words: Vec<&str> =
-            [mode].into_iter().chain(table.devices.iter().map(String::as_str)).collect();
+        // From 6.16 on the kernel keeps the names of devices that went, for their return
+        // (net/netfilter/nf_tables_api.c, `nft_netdev_hook_alloc`).
+        let here = |device: &&str| host.list(&Path::new("/sys/class/net").join(device)).is_ok();
+        let devices = table.devices.iter().map(String::as_str).filter(here);
+        let words: Vec<&str> = [mode].into_iter().chain(devices).collect();
         return Ok(words.join(" "));
     }
     if let Some(other) = rules.flowtables.first() {

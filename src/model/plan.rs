@@ -33,6 +33,18 @@ impl Change {
             (knob, _) => knob.device() == Some(device),
         }
     }
+
+    /// Takes a device out of a value that names it among others. Gives the value for it alone, and
+    /// whether anything is left to be made without it.
+    pub fn part_with(&mut self, device: &str) -> (Value, bool) {
+        let Value::Word(words) = &self.after else { return (self.after.clone(), false) };
+        let mode = words.split(' ').next().unwrap_or_default();
+        let alone = Value::Word(format!("{mode} {device}"));
+        let rest: Vec<&str> = words.split(' ').filter(|word| *word != device).collect();
+        let any = rest.len() > 1;
+        self.after = Value::Word(rest.join(" "));
+        (alone, any)
+    }
 }
 
 /// A named way to set the router up.

@@ -12,7 +12,7 @@ use crate::apply::pending::{Patience, Waiting, split};
 use crate::apply::{self, apply};
 use crate::error::{Error, Result};
 use crate::host::{HostRead, HostWrite, clock};
-use crate::model::plan::{Candidate, Plan};
+use crate::model::plan::{Candidate, Change, DeviceFact, Plan};
 use crate::model::snapshot::Snapshot;
 use crate::parse::pppoe;
 use crate::store;
@@ -84,6 +84,20 @@ pub fn devices(host: &dyn HostRead, plan: &Plan, which: &Which) -> Vec<String> {
     }
 }
 
+/// The devices that have to be looked at for these: they, and those that a setting names beside
+/// them.
+#[must_use]
+pub fn looked_at(plan: &Plan, devices: &[String]) -> Vec<String> {
+    let beside: Vec<&Change> = shared(plan).filter(|c| concerns(c, devices)).collect();
+    let all = plan.devices.iter().map(|fact| &fact.name);
+    let seen = |name: &&String| devices.contains(name) || beside.iter().any(|c| c.concerns(name));
+    all.filter(seen).cloned().collect()
+}
+
+fn concerns(change: &Change, devices: &[String]) -> bool {
+    devices.iter().any(|device| change.concerns(device))
+}
+
 /// A device, and those that it stands on down to the ports: VLAN, bridge and bond by their
 /// `lower_*` links, PPPoE by its sessions. The kernel does not tell whose a session is, and
 /// one device too many costs a few reads.
@@ -126,8 +140,20 @@ pub fn lock(state: &StateDir, verb: &str) -> Result<Lock> {
     }
 }
 
+/// What is set in one go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part<'a> {
+    /// What belongs to no device.
+    Machine,
+    /// What belongs to one.
+    Device(&'a str),
+    /// What belongs to none and names some: the flowtable, for those of them that are here.
+    Shared,
+}
+
 /// Sets what can be set now. Each device is a transaction of its own, so that one that refuses
-/// something does not keep the others from theirs; `snapshot` has to hold those devices.
+/// something does not keep the others from theirs; `snapshot` has to hold those devices, and those
+/// that are named beside them ([`looked_at`]).
 #[must_use]
 pub fn run(
     host: &dyn HostWrite,
@@ -139,9 +165,11 @@ pub fn run(
     stop: &AtomicBool,
 ) -> Outcome {
     let mut outcome = Outcome::default();
-    let machine = (*which == Which::Everything).then_some(None);
-    for device in machine.into_iter().chain(devices.iter().map(|d| Some(d.as_str()))) {
-        let part = part(plan, device);
+    let machine = (*which == Which::Everything).then_some(Part::Machine);
+    let each = devices.iter().map(|device| Part::Device(device));
+    let shared = shared(plan).any(|change| concerns(change, devices)).then_some(Part::Shared);
+    for one in machine.into_iter().chain(each).chain(shared) {
+        let part = part(plan, one);
         let (now, waiting) = split(host, &part, snapshot, Patience::All);
         outcome.waiting.extend(waiting);
         let done = store::plan::check_machine(&now, snapshot)
@@ -162,14 +190,33 @@ pub fn run(
     outcome
 }
 
-/// What a plan says of one device, or of none.
-fn part(plan: &Plan, device: Option<&str>) -> Plan {
+/// The settings that belong to no device and name some.
+fn shared(plan: &Plan) -> impl Iterator<Item = &Change> {
+    let named = |change: &Change| plan.devices.iter().any(|fact| change.concerns(&fact.name));
+    let all = plan.candidate.settings.iter();
+    all.filter(move |change| change.knob.device().is_none() && named(change))
+}
+
+fn part(plan: &Plan, which: Part<'_>) -> Plan {
     let all = &plan.candidate;
-    let settings = all.settings.iter().filter(|c| c.knob.device() == device).cloned().collect();
-    let name = device.map_or_else(|| all.name.clone(), |d| format!("{} on {d}", all.name));
-    Plan {
-        devices: plan.devices.iter().filter(|f| Some(f.name.as_str()) == device).cloned().collect(),
-        candidate: Candidate { name, settings, ..all.clone() },
-        ..plan.clone()
-    }
+    let (settings, name): (Vec<Change>, String) = match which {
+        Part::Device(device) => {
+            let own = all.settings.iter().filter(|c| c.knob.device() == Some(device));
+            (own.cloned().collect(), format!("{} on {device}", all.name))
+        }
+        Part::Shared => (shared(plan).cloned().collect(), all.name.clone()),
+        Part::Machine => {
+            let none = all.settings.iter().filter(|c| c.knob.device().is_none());
+            let rest = none.filter(|c| !shared(plan).any(|s| s == *c));
+            (rest.cloned().collect(), all.name.clone())
+        }
+    };
+    let touched = |fact: &&DeviceFact| settings.iter().any(|c| c.concerns(&fact.name));
+    // Of what several devices share, none needs all its queues.
+    let needed = |fact: &DeviceFact| match which {
+        Part::Shared => DeviceFact { rx_queues: 0, ..fact.clone() },
+        _ => fact.clone(),
+    };
+    let devices = plan.devices.iter().filter(touched).map(needed).collect();
+    Plan { devices, candidate: Candidate { name, settings, ..all.clone() }, ..plan.clone() }
 }

@@ -361,9 +361,23 @@ fn for_fake(fake: &FakeHost) -> Plan {
 }
 
 fn happens(fake: &FakeHost, plan: &Plan, which: &Which, state: &StateDir) -> Outcome {
+    happens_without(fake, "", plan, which, state)
+}
+
+/// The same while a device is away.
+fn happens_without(
+    fake: &FakeHost,
+    away: &str,
+    plan: &Plan,
+    which: &Which,
+    state: &StateDir,
+) -> Outcome {
     let devices = event::devices(fake, plan, which);
     let lock = state.lock("event test").unwrap();
-    event::run(fake, &fake.snapshot(), plan, which, &devices, &lock, &AtomicBool::new(false))
+    let mut seen = fake.snapshot();
+    let names = event::looked_at(plan, &devices);
+    seen.netdevs.retain(|d| d.name != away && names.contains(&d.name));
+    event::run(fake, &seen, plan, which, &devices, &lock, &AtomicBool::new(false))
 }
 
 #[test]
@@ -414,6 +428,42 @@ fn a_link_that_goes_up_and_down_all_year_leaves_one_journal() {
         fake.meddle(rps, "0");
     }
     assert_eq!(state.journals().unwrap().0.len(), 1);
+    crate::apply::rollback(&fake, &state.lock("rollback").unwrap(), false).unwrap();
+    assert_eq!(fake.content(), old);
+    fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn a_flowtable_gets_the_link_that_is_dialled_later_and_gets_it_again_when_it_is_dialled_anew() {
+    let dir = crate::testing::scratch("event-flowtable");
+    let state = StateDir::at(dir.join("state"));
+    let fake = FakeHost::router(4, &[("eth0", 1), ("pppoe-wan", 1)]);
+    let old = fake.content();
+    let mut plan = for_fake(&fake);
+    plan.devices.retain(|d| d.name != "ppp0");
+    let both = Value::Word("software eth0 pppoe-wan".into());
+    plan.candidate.settings = vec![setting(Knob::FlowOffload, both)];
+    let offload = || fake.text(Path::new("flow-offload")).unwrap();
+    let event = Which::Device("pppoe-wan".into());
+    let boot = happens_without(&fake, "pppoe-wan", &plan, &Which::Everything, &state);
+    assert!(boot.failed.is_empty(), "{boot:?}");
+    assert_eq!((offload().as_str(), boot.waiting.len()), ("software eth0", 1));
+    for _ in 0..20 {
+        let dialled = happens(&fake, &plan, &event, &state);
+        assert_eq!((dialled.written, dialled.failed.len()), (1, 0), "{dialled:?}");
+        assert_eq!(offload(), "software eth0 pppoe-wan");
+        // The link goes, and the kernel takes its device out.
+        fake.meddle(Path::new("flow-offload"), "software eth0");
+    }
+    let journals = state.journals().unwrap().0.len();
+    assert!(journals <= 2, "one for each night: {journals}");
+    // A port whose card was replaced keeps none of the others from the flowtable's other settings,
+    // and an event of a device that is in no flowtable leaves it alone.
+    plan.devices[1].driver = "e1000e".into();
+    let other = happens(&fake, &plan, &Which::Device("eth7".into()), &state);
+    assert_eq!((other.written, other.failed.len()), (0, 0), "{other:?}");
+    let refused = happens(&fake, &plan, &event, &state);
+    assert!(refused.failed[0].to_string().contains("another driver"), "{refused:?}");
     crate::apply::rollback(&fake, &state.lock("rollback").unwrap(), false).unwrap();
     assert_eq!(fake.content(), old);
     fs::remove_dir_all(dir).unwrap();
