@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use linerate::apply::{self, inventory};
 use linerate::discover;
 use linerate::exit_code::ExitCode;
-use linerate::host::{HostRead, Live};
+use linerate::host::{HostRead, HostWrite, Live};
 use linerate::model::knob::{Knob, Value};
 use linerate::model::plan::{Candidate, Change};
 use linerate::store::StateDir;
@@ -197,7 +197,7 @@ fn a_thread_of_napi_goes_where_it_is_told_and_back() {
     let threaded = (Knob::ThreadedNapi { device: device() }, Value::Switch(true));
     let thread = Knob::NapiThread { device: device(), thread: 0 };
     // The threads are there only once NAPI is threaded: both in one plan.
-    let plan = vec![(thread, Value::Cpus("0".parse().unwrap())), threaded];
+    let plan = vec![(thread.clone(), Value::Cpus("0".parse().unwrap())), threaded];
     match scene.apply(plan.clone()) {
         Ok(applied) => assert!(!applied.writes.is_empty()),
         Err(e) => skip!("{e}"),
@@ -206,6 +206,17 @@ fn a_thread_of_napi_goes_where_it_is_told_and_back() {
     assert!(verify(&scene.live, &snapshot, &candidate(plan)).in_force());
     let done = scene.roll_back();
     assert_eq!(scene.live.text(Path::new("/sys/class/net/a0/threaded")).unwrap(), "0", "{done:?}");
+    // Threaded already, as the planner finds it: the thread alone, and back where it was.
+    scene.live.write(Path::new("/sys/class/net/a0/threaded"), b"1").unwrap();
+    let mask = || scene.live.text(Path::new("napi/a0/0")).unwrap();
+    let before = mask();
+    let plan = vec![(thread, Value::Cpus("0".parse().unwrap()))];
+    let snapshot = discover::snapshot(&scene.live);
+    assert!(!verify(&scene.live, &snapshot, &candidate(plan.clone())).in_force());
+    assert_eq!(scene.apply(plan.clone()).unwrap().writes.len(), 1);
+    assert!(verify(&scene.live, &snapshot, &candidate(plan)).in_force());
+    scene.roll_back();
+    assert_eq!(mask(), before);
 }
 
 #[test]

@@ -33,14 +33,18 @@ pub(super) fn discover(host: &dyn HostRead) -> Vec<Process> {
     found
 }
 
-/// Threads that poll for `device`: `napi/<device>-<NAPI number>`.
+/// Threads that poll for `device`, in the order of their NAPI numbers:
+/// `napi/<device>-<NAPI number>`. Older kernels start the last one first.
 pub(super) fn napi_threads(processes: &[Process], device: &str) -> Vec<u32> {
-    let of_device = |p: &&Process| {
+    let of_device = |p: &Process| {
         let rest = p.name.strip_prefix(NAPI).and_then(|rest| rest.strip_prefix(device));
-        let number = rest.and_then(|rest| rest.strip_prefix('-'));
-        number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+        let number = rest.and_then(|rest| rest.strip_prefix('-'))?;
+        let digits = number.bytes().all(|b| b.is_ascii_digit());
+        Some((number.parse::<u32>().ok().filter(|_| digits)?, p.pid))
     };
-    processes.iter().filter(of_device).map(|p| p.pid).collect()
+    let mut found: Vec<(u32, u32)> = processes.iter().filter_map(of_device).collect();
+    found.order_by(Ord::cmp);
+    found.into_iter().map(|(_, pid)| pid).collect()
 }
 
 /// The words of a process's command line.
@@ -56,10 +60,11 @@ mod tests {
 
     #[test]
     fn threads_of_eth1_are_not_those_of_eth10() {
-        let names = ["napi/eth1-8193", "napi/eth10-8194", "napi/eth1-", "napi/eth1-x", "pppd"];
+        let names =
+            ["napi/eth1-8193", "napi/eth10-8194", "napi/eth1-", "napi/eth1-x", "napi/eth1-99"];
         let processes: Vec<Process> =
             (1..).zip(names).map(|(pid, name)| Process { pid, name: name.to_owned() }).collect();
-        assert_eq!(napi_threads(&processes, "eth1"), [1]);
+        assert_eq!(napi_threads(&processes, "eth1"), [5, 1]);
         assert_eq!(napi_threads(&processes, "eth10"), [2]);
     }
 }

@@ -167,6 +167,7 @@ fn preferred(snapshot: &Snapshot, found: &Candidates, request: &Request) -> Stri
         matches!(
             knob,
             Knob::IrqAffinity { .. }
+                | Knob::NapiThread { .. }
                 | Knob::RpsCpus { .. }
                 | Knob::Service { .. }
                 | Knob::PacketSteering

@@ -70,6 +70,7 @@ impl<'a> Model<'a> {
         };
         if self.problem.queues.iter().zip(&placement.masks).any(of_senders)
             || self.problem.queues.iter().all(|q| q.stack == 0 && q.interrupt == 0)
+            || self.problem.is_adrift(&placement)
         {
             return None;
         }
@@ -90,8 +91,12 @@ impl<'a> Model<'a> {
         };
         let at = |cpu: CpuId| self.problem.places.iter().position(|p| p.id == cpu);
         let lines = self.problem.lines.iter().map(|line| {
-            let set = cpus(&Knob::IrqAffinity { irq: line.irq.clone() });
+            let set = cpus(&line.knob());
             let irq = self.snapshot.irqs.iter().find(|i| i.id == line.irq);
+            let before = match &line.thread {
+                Some((_, cpus)) => Some(cpus),
+                None => irq.and_then(|i| i.affinity.as_ref()),
+            };
             // Within a mask of several the kernel picks one; where it may stay, it does.
             let stays = |set: &CpuSet| {
                 line.home.is_some_and(|home| {
@@ -99,9 +104,7 @@ impl<'a> Model<'a> {
                 })
             };
             match set {
-                Some(set) if irq.and_then(|i| i.affinity.as_ref()) != Some(set) && !stays(set) => {
-                    set.first().and_then(at)
-                }
+                Some(set) if before != Some(set) && !stays(set) => set.first().and_then(at),
                 _ => line.home,
             }
         });

@@ -316,13 +316,20 @@ fn threads(
     profile: Profile,
     say: &mut impl FnMut(&str, String),
 ) {
-    let on = intake.devices.iter().filter(|d| d.threaded == Some(true));
+    // With a place for each thread there is nothing left unsaid.
+    let unknown = |device: &&&crate::model::snapshot::NetDev| {
+        let mut own = intake.lines.iter().filter(|irq| irq.id.device == device.name).peekable();
+        own.peek().is_none()
+            || own.any(|irq| stages::thread_of(device, irq, &intake.lines).is_none())
+    };
+    let on = intake.devices.iter().filter(|d| d.threaded == Some(true)).filter(unknown);
     for device in on {
         say(
             "threaded-napi",
             format!(
                 "{}: on; its polls run in threads that the scheduler moves, so its interrupt's \
-                 place decides little and is left alone",
+                 place decides little and is left alone; which thread polls for which line is \
+                 not known here",
                 device.name
             ),
         );

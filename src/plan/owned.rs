@@ -19,7 +19,9 @@ pub(super) fn take_over(snapshot: &Snapshot, settings: &mut Vec<Change>) {
     // OpenWrt steers what has hardware under it, and so leaves a lab's devices alone.
     let hardware = |name: &str| snapshot.netdev(name).is_some_and(|d| d.is_hardware());
     let steers = changes().any(|c| match &c.knob {
-        Knob::RpsCpus { device, .. } | Knob::RpsFlowCnt { device, .. } => hardware(device),
+        Knob::RpsCpus { device, .. }
+        | Knob::RpsFlowCnt { device, .. }
+        | Knob::NapiThread { device, .. } => hardware(device),
         _ => false,
     });
     let has = |knob: &Knob| settings.iter().any(|c| c.knob == *knob);
@@ -44,7 +46,7 @@ pub(super) fn take_over(snapshot: &Snapshot, settings: &mut Vec<Change>) {
             knob: Knob::PacketSteering,
             before,
             after: Value::Word("0".into()),
-            reason: "it would write these RPS masks anew after every interface event".into(),
+            reason: "it would set RPS and NAPI threads anew after every interface event".into(),
         });
     }
     settings.extend(more);

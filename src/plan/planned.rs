@@ -100,7 +100,10 @@ impl Writer<'_> {
         let mut all = Vec::new();
         for (index, line) in self.problem.lines.iter().enumerate() {
             let irq = intake.lines.iter().find(|i| i.id == line.irq);
-            let before = irq.and_then(|i| i.affinity.clone());
+            let before = match &line.thread {
+                Some((_, cpus)) => Some(cpus.clone()),
+                None => irq.and_then(|i| i.affinity.clone()),
+            };
             let place = self.placement.lines.get(index).copied().flatten();
             let (Some(before), Some(place), false) = (before, place, line.fixed) else { continue };
             let cpu = self.id(place);
@@ -130,8 +133,12 @@ impl Writer<'_> {
                 Some(_) => format!("stays on {cpu}{size}, which then has a load of {own}"),
                 None => format!("{cpu}{size} then has a load of {own}"),
             };
+            let reason = match line.thread {
+                Some(_) => format!("polls in this thread, not in the interrupt: {reason}"),
+                None => reason,
+            };
             all.push(Change {
-                knob: Knob::IrqAffinity { irq: line.irq.clone() },
+                knob: line.knob(),
                 before: Value::Cpus(before),
                 after: Value::Cpus(CpuSet::single(cpu)),
                 reason,
@@ -250,11 +257,9 @@ impl Writer<'_> {
         let (largest, at) = tally.largest();
         let mut text = format!("largest load {:.2}, on {}", figure(largest), self.id(at));
         let senders = self.problem.queues.iter().any(|q| q.line.is_none() && q.before.is_empty());
-        if !senders {
-            let (today, there) = {
-                let tally = self.problem.tally(&self.today());
-                tally.largest()
-            };
+        let today = self.today();
+        if !senders && !self.problem.is_adrift(&today) {
+            let (today, there) = self.problem.tally(&today).largest();
             text += &format!("; as found {:.2}, on {}", figure(today), self.id(there));
         }
         if let Some(declined) = solution.declined {

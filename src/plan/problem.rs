@@ -11,6 +11,8 @@
 //! Work is counted in whole millionths, so that adding and taking away come out the same in any
 //! order, and one router gets one plan.
 
+use crate::model::cpuset::CpuSet;
+use crate::model::knob::Knob;
 use crate::model::snapshot::IrqId;
 use crate::model::units::CpuId;
 
@@ -113,7 +115,21 @@ pub(crate) struct Line {
     pub(crate) fixed: bool,
     /// The one CPU that it is pinned to today.
     pub(crate) pinned: Option<usize>,
+    /// Which of its device's threads polls for it, and the CPUs of that today, where NAPI runs in
+    /// threads: then the thread is what is placed, and the interrupt only wakes it.
+    pub(crate) thread: Option<(u32, CpuSet)>,
     pub(crate) node: Option<u32>,
+}
+
+impl Line {
+    /// What places it.
+    pub(crate) fn knob(&self) -> Knob {
+        let device = || self.irq.device.clone();
+        match &self.thread {
+            Some((thread, _)) => Knob::NapiThread { device: device(), thread: *thread },
+            None => Knob::IrqAffinity { irq: self.irq.clone() },
+        }
+    }
 }
 
 /// A receive queue.
@@ -272,6 +288,12 @@ impl Problem {
         let here = step.work.iter().filter(|(place, _)| *place == self.housekeeping);
         step.minor.housekeeping = here.map(|(_, work)| work).sum();
         step
+    }
+
+    /// Whether some packets arrive nobody knows where: in a thread that is free to roam.
+    pub(crate) fn is_adrift(&self, placement: &Placement) -> bool {
+        let nowhere = |(line, at): (&Line, &Option<usize>)| line.thread.is_some() && at.is_none();
+        self.lines.iter().zip(&placement.lines).any(nowhere)
     }
 
     /// Largest share by number of CPUs in a mask.

@@ -274,19 +274,25 @@ pub(super) fn pose(
                     completion += COMPLETION * weight_of(device) / lines.count().max(1) as f64;
                 }
             }
-            // The interrupt only wakes a thread that polls wherever the scheduler has it.
-            let threaded =
-                snapshot.netdev(&irq.id.device).is_some_and(|d| d.threaded == Some(true));
-            let movable = irq.movable == Movable::Presumed && !threaded;
-            let home = irq.lands_on().filter(|_| !threaded).and_then(|set| at(set.first()?));
-            let single = irq.affinity.as_ref().filter(|set| set.len() == 1);
+            // The interrupt only wakes a thread, which polls wherever the scheduler has it.
+            let device = snapshot.netdev(&irq.id.device);
+            let threaded = device.is_some_and(|d| d.threaded == Some(true));
+            let thread = device.and_then(|d| thread_of(d, irq, &irqs));
+            let movable =
+                if threaded { thread.is_some() } else { irq.movable == Movable::Presumed };
+            let mask = if threaded { thread.as_ref().map(|t| &t.1) } else { irq.affinity.as_ref() };
+            let single = mask.filter(|set| set.len() == 1);
+            // Among several CPUs a thread has no place of its own.
+            let home = if threaded { single } else { irq.lands_on() };
+            let home = home.and_then(|set| at(set.first()?));
             Line {
                 irq: irq.id.clone(),
                 completion: micro(completion),
                 home,
                 fixed: !movable,
                 pinned: single.and_then(|set| at(set.first()?)),
-                node: snapshot.netdev(&irq.id.device).and_then(|d| d.numa_node),
+                node: device.and_then(|d| d.numa_node),
+                thread,
             }
         })
         .collect();
@@ -370,6 +376,39 @@ fn places(snapshot: &Snapshot, traffic: &Traffic, profile: Profile, packets: f64
     places
 }
 
+/// The thread that polls for a line, counted as [`crate::model::knob::Knob::NapiThread`] does, and
+/// its CPUs; `None` where NAPI does not run in threads, or it is not known which is whose.
+///
+/// Newer kernels tell (netdev netlink, 6.8). Before, there are names: `napi/eth0-8193`, numbered in
+/// the order in which the driver made them. With as many threads as lines those are taken in order;
+/// where a device has others, nothing is guessed.
+pub(super) fn thread_of(
+    device: &NetDev,
+    line: &Irq,
+    lines: &[&Irq],
+) -> Option<(u32, crate::model::cpuset::CpuSet)> {
+    if device.threaded != Some(true) || line.id.device != device.name {
+        return None;
+    }
+    let mut told: Vec<_> = device.napis.iter().filter(|n| n.pid.is_some()).collect();
+    told.order_by_key(|n| n.id);
+    let (index, pid) = if told.is_empty() {
+        let mut own: Vec<&Irq> =
+            lines.iter().copied().filter(|i| i.id.device == device.name).collect();
+        own.order_by_key(|i| i.id.queue);
+        own.dedup_by_key(|i| i.id.queue);
+        let same = own.len() == lines.iter().filter(|i| i.id.device == device.name).count();
+        let index = own.iter().position(|i| i.id == line.id)?;
+        let known = same && own.len() == device.napi_threads.len();
+        (index, device.napi_threads.get(index).copied().filter(|_| known)?)
+    } else {
+        let index = told.iter().position(|n| n.irq == Some(line.line.0))?;
+        (index, told.get(index)?.pid?)
+    };
+    let cpus = device.napi_thread_cpus.get(&pid)?;
+    Some((u32::try_from(index).ok()?, cpus.clone()))
+}
+
 /// Why a queue gets no RPS whatever the loads.
 fn unsteered(
     snapshot: &Snapshot,
@@ -383,7 +422,7 @@ fn unsteered(
     if device.is_veth() {
         return None;
     }
-    if device.threaded == Some(true) {
+    if device.threaded == Some(true) && !known {
         return Some("it is not known which CPU polls: its NAPI runs in threads".into());
     }
     if !known {

@@ -269,6 +269,55 @@ fn threads_that_poll_are_not_taken_for_interrupts() {
 }
 
 #[test]
+fn threads_that_poll_are_placed_and_their_interrupts_are_left_alone() {
+    let mut snapshot = r4s();
+    for (device, pid) in snapshot.netdevs.iter_mut().zip([70, 71]) {
+        device.threaded = Some(true);
+        device.napi_threads = vec![pid];
+        device.napi_thread_cpus = [(pid, "0-5".parse().unwrap())].into();
+    }
+    let threads = |snapshot: &Snapshot| -> Vec<(String, String)> {
+        let made = plan(snapshot);
+        let places = made.candidate.settings.iter().filter_map(|c| match (&c.knob, &c.after) {
+            (Knob::NapiThread { device, thread: 0 }, Value::Cpus(set)) => {
+                assert!(c.reason.starts_with("polls in this thread"), "{}", c.reason);
+                Some((device.clone(), set.to_string()))
+            }
+            (knob, _) => {
+                assert!(!matches!(knob, Knob::IrqAffinity { .. }), "{knob}");
+                None
+            }
+        });
+        places.collect()
+    };
+    // Each on a big CPU, as their interrupts would be.
+    let want = [("eth0".to_owned(), "4".to_owned()), ("eth1".to_owned(), "5".to_owned())];
+    assert_eq!(threads(&snapshot), want);
+    let found = candidates(&snapshot);
+    assert_ne!(found.preferred, name::AS_FOUND, "nobody knows where they poll as found");
+    // Newer kernels tell which thread is whose.
+    let napi = |id, ifindex, irq, pid| crate::model::nic::Napi {
+        id,
+        ifindex,
+        irq: Some(irq),
+        pid: Some(pid),
+        ..Default::default()
+    };
+    snapshot.netdevs[0].napis = vec![napi(9, 2, 27, 70)];
+    snapshot.netdevs[1].napis = vec![napi(8, 2, 234, 71)];
+    assert_eq!(threads(&snapshot), want);
+    // Pinned there already, there is nothing to do.
+    snapshot.netdevs[0].napi_thread_cpus = [(70, "4".parse().unwrap())].into();
+    snapshot.netdevs[1].napi_thread_cpus = [(71, "5".parse().unwrap())].into();
+    assert_eq!(candidates(&snapshot).preferred, name::AS_FOUND);
+    // Two threads for one line: which of them polls for it is not guessed.
+    snapshot.netdevs[0].napis.clear();
+    snapshot.netdevs[0].napi_threads = vec![70, 72];
+    assert_eq!(threads(&snapshot).len(), 1);
+    assert!(not_made(&plan(&snapshot), "threaded-napi").contains("eth0: on"));
+}
+
+#[test]
 fn busy_cpus_and_measured_traffic_change_the_plan() {
     let devices = vec![pci("eth0"), pci("eth1")];
     let irqs = vec![

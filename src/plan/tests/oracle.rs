@@ -127,6 +127,7 @@ prop_compose! {
                 irq: IrqId { device, queue: 0, role: IrqRole::Combined },
                 completion: 150_000, home: Some(home % n), fixed: *fixed,
                 pinned: (*kind == 0).then_some(home % n), node: (*kind == 2).then_some(0),
+                thread: None,
             }
         }).collect();
         if veth {
@@ -218,6 +219,7 @@ pub(super) fn server(cpus: usize, devices: usize, queues: usize) -> Problem {
         fixed: false,
         pinned: None,
         node: None,
+        thread: None,
     });
     let list = (0..devices * queues).map(|i| Queue {
         device: of(i),
