@@ -7,7 +7,13 @@
 //! ```
 //!
 //! It can only shorten the wait for `confirm`, never lengthen it. Requests go out of the calling
-//! thread's network namespace.
+//! thread's network namespace. A gateway that answers no ping is asked as a neighbour (ARP,
+//! neighbour discovery), which it can't refuse.
+//!
+//! Silence with a reason is borne longer: while a port that was up has no carrier yet, or its bridge
+//! does not forward yet (STP), the way back may take longer than [`MISSES`] by itself. Undoing then
+//! would make the port begin anew, and cut off an owner who would have been back in a moment; one
+//! who is cut off for good waits some seconds more, and never beyond the deadline.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -17,6 +23,9 @@ use crate::host::{HostRead, clock};
 use crate::parse::route;
 use crate::store::deadman::Target;
 use crate::sys::echo::Echo;
+use crate::sys::neighbour::{self, Neighbour};
+
+const DEVICES: &str = "/sys/class/net";
 
 /// How often a target is asked.
 pub const EVERY: Duration = Duration::from_secs(1);
@@ -24,6 +33,14 @@ pub const EVERY: Duration = Duration::from_secs(1);
 /// So many requests in a row without an answer mean that it is lost. A gigabit port that
 /// negotiates anew, as new ring sizes or channels make it do, is back after two to five seconds.
 pub const MISSES: u32 = 8;
+
+/// So many seconds without a carrier are borne beside that: autonegotiation of copper at 2.5 Gbit/s
+/// and above, and of modules, takes ten and more.
+const CARRIER: u32 = 12;
+
+/// And so many in all while a bridge port listens and learns: twice the forward delay of 15 s
+/// (net/bridge/br_if.c, `br_add_bridge`), and what comes before.
+const FORWARDING: u32 = 40;
 
 /// How long an answer may take before the change.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -38,7 +55,8 @@ pub fn gateways(host: &dyn HostRead) -> Vec<Target> {
     for route in v4.into_iter().chain(v6) {
         let Some(address) = route.gateway else { continue };
         let local = matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
-        let target = Target { address, device: local.then_some(route.device) };
+        let device = local.then_some(route.device);
+        let target = Target { address, device, as_neighbour: false };
         if !found.contains(&target) {
             found.push(target);
         }
@@ -51,6 +69,8 @@ pub fn gateways(host: &dyn HostRead) -> Vec<Target> {
 pub enum Before {
     /// It answers.
     Answers,
+    /// It answers no ping, but ARP or neighbour discovery.
+    AsNeighbour,
     /// It does not, within a second.
     Silent,
     /// It can't be asked, and why.
@@ -86,7 +106,36 @@ pub fn ask(targets: Vec<Target>) -> Vec<(Target, Before)> {
         }
         clock::sleep(Duration::from_millis(5));
     }
-    asked.into_iter().map(|(target, _, before)| (target, before)).collect()
+    let mut asked: Vec<(Target, Before)> =
+        asked.into_iter().map(|(target, _, before)| (target, before)).collect();
+    // The pings made the kernel look for their hardware addresses already.
+    let silent = || asked.iter().filter(|(_, b)| *b == Before::Silent);
+    silent().for_each(|(target, _)| ask_neighbour(target));
+    let end = clock::monotonic() + PATIENCE;
+    while clock::monotonic() < end && asked.iter().any(|(_, b)| *b == Before::Silent) {
+        for (target, before) in asked.iter_mut().filter(|(_, b)| *b == Before::Silent) {
+            if neighbour_answers(target) {
+                *before = Before::AsNeighbour;
+            }
+        }
+        clock::sleep(Duration::from_millis(20));
+    }
+    asked
+}
+
+fn neighbour(target: &Target) -> Option<Neighbour> {
+    neighbour::find(target.address, target.device.as_deref()).ok().flatten()
+}
+
+fn neighbour_answers(target: &Target) -> bool {
+    neighbour(target).is_some_and(|found| found.answers())
+}
+
+/// Has the kernel ask it. Where it knows no hardware address the next ping makes it ask everybody.
+fn ask_neighbour(target: &Target) {
+    if let Some(Err(e)) = neighbour(target).map(|found| found.ask()) {
+        log::debug!("{target}: {e}");
+    }
 }
 
 fn open(target: &Target) -> std::io::Result<Echo> {
@@ -97,7 +146,42 @@ fn open(target: &Target) -> std::io::Result<Echo> {
 #[derive(Debug)]
 pub struct Watcher {
     watched: Vec<Watched>,
+    ports: Ports,
     next: Duration,
+}
+
+/// Devices that were up before the change, and how long some of them have not been again.
+#[derive(Debug, Default)]
+struct Ports {
+    up: Vec<String>,
+    borne: u32,
+}
+
+impl Ports {
+    fn of(host: &dyn HostRead) -> Self {
+        let mut up = host.list(Path::new(DEVICES)).unwrap_or_default();
+        up.retain(|device| waits(host, device).is_none());
+        Self { up, borne: 0 }
+    }
+
+    /// Whether this second's silence has a reason that passes by itself. To be called once a second.
+    fn bear(&mut self, host: &dyn HostRead) -> bool {
+        let longest = self.up.iter().filter_map(|device| waits(host, device)).max();
+        let bears = longest.is_some_and(|limit| self.borne < limit);
+        self.borne += u32::from(bears);
+        bears
+    }
+}
+
+/// How long a device that does not carry packets yet may be waited for; `None` where it does.
+fn waits(host: &dyn HostRead, device: &str) -> Option<u32> {
+    let read = |file: &str| host.text(&Path::new(DEVICES).join(device).join(file)).ok();
+    // Of one that is down, reading it is an error.
+    if read("carrier").as_deref() != Some("1") {
+        return Some(CARRIER);
+    }
+    // BR_STATE_LISTENING and BR_STATE_LEARNING of linux/if_bridge.h.
+    matches!(read("brport/state").as_deref(), Some("1" | "2")).then_some(FORWARDING)
 }
 
 #[derive(Debug)]
@@ -107,20 +191,36 @@ struct Watched {
     missed: Missed,
 }
 
+impl Watched {
+    /// Whether it has answered since it was asked last.
+    fn answered(&mut self) -> bool {
+        if self.echo.is_none() {
+            // A device that is gone, too, is a request without an answer.
+            self.echo = open(&self.target).ok();
+        }
+        self.echo.as_ref().is_some_and(Echo::answered)
+            || (self.target.as_neighbour && neighbour_answers(&self.target))
+    }
+}
+
 /// Counts requests without an answer.
 #[derive(Debug, Default, Clone, Copy)]
 struct Missed {
     waits: bool,
     row: u32,
+    /// With those that were borne.
+    silent: u32,
 }
 
 impl Missed {
     /// Takes what became of the last request, before the next is sent; whether it is lost now.
-    fn take(&mut self, answered: bool) -> bool {
+    /// `bears` says that silence has a reason that passes.
+    fn take(&mut self, answered: bool, bears: bool) -> bool {
         if answered {
-            self.row = 0;
+            (self.row, self.silent) = (0, 0);
         } else if self.waits {
-            self.row += 1;
+            self.row += u32::from(!bears);
+            self.silent += 1;
         }
         self.waits = true;
         self.row >= MISSES
@@ -128,43 +228,44 @@ impl Missed {
 }
 
 impl Watcher {
-    /// Of targets that answered before.
+    /// Of targets that answered before, on the machine as it is before the change.
     #[must_use]
-    pub fn new(targets: &[Target]) -> Self {
+    pub fn new(host: &dyn HostRead, targets: &[Target]) -> Self {
         let watched = |target: &Target| Watched {
             target: target.clone(),
             echo: None,
             missed: Missed::default(),
         };
-        Self { watched: targets.iter().map(watched).collect(), next: Duration::ZERO }
+        let ports = if targets.is_empty() { Ports::default() } else { Ports::of(host) };
+        Self { watched: targets.iter().map(watched).collect(), ports, next: Duration::ZERO }
     }
 
     /// To be called every now and then; never waits. What is lost, once something is.
     #[must_use]
-    pub fn lost(&mut self) -> Option<String> {
+    pub fn lost(&mut self, host: &dyn HostRead) -> Option<String> {
         let now = clock::boottime();
         if now < self.next {
             return None;
         }
         self.next = now + EVERY;
+        let answered: Vec<bool> = self.watched.iter_mut().map(Watched::answered).collect();
+        let bears = answered.contains(&false) && self.ports.bear(host);
         let mut lost = None;
-        for one in &mut self.watched {
-            if one.echo.is_none() {
-                // A device that is gone, too, is a request without an answer.
-                one.echo = open(&one.target).ok();
-            }
-            let answered = one.echo.as_ref().is_some_and(Echo::answered);
-            if one.missed.take(answered) {
+        for (one, answered) in self.watched.iter_mut().zip(answered) {
+            if one.missed.take(answered, bears) {
                 lost = Some(format!(
                     "{} answered before the change and has not for {} s",
                     one.target,
-                    EVERY.as_secs() * u64::from(MISSES)
+                    EVERY.as_secs() * u64::from(one.missed.silent)
                 ));
             }
             if let Some(Err(e)) = one.echo.as_mut().map(Echo::send) {
                 log::debug!("{}: {e}", one.target);
                 // Its device may have been made anew, with another number.
                 one.echo = None;
+            }
+            if one.target.as_neighbour {
+                ask_neighbour(&one.target);
             }
         }
         lost
@@ -178,15 +279,46 @@ mod tests {
     #[test]
     fn one_answer_in_time_is_enough_and_a_row_of_silence_is_not() {
         let mut missed = Missed::default();
-        assert!(!missed.take(false), "nothing was asked yet");
+        assert!(!missed.take(false, false), "nothing was asked yet");
         for _ in 1..MISSES {
-            assert!(!missed.take(false));
+            assert!(!missed.take(false, false));
         }
-        assert!(!missed.take(true), "an answer, however late, starts the count anew");
+        assert!(!missed.take(true, false), "an answer, however late, starts the count anew");
         for _ in 1..MISSES {
-            assert!(!missed.take(false));
+            assert!(!missed.take(false, false));
         }
-        assert!(missed.take(false));
+        assert!(!missed.take(false, true), "a port is on its way back");
+        assert!(missed.take(false, false));
+        assert_eq!(missed.silent, MISSES + 1);
+    }
+
+    #[test]
+    fn a_port_on_its_way_back_is_waited_for_and_one_that_stays_away_is_not_for_ever() {
+        let dir = crate::testing::scratch("ports");
+        let write = |file: &str, text: &str| {
+            let path = dir.join("sys/class/net").join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let seconds = |ports: &mut Ports| {
+            let host = crate::host::Tree::open(&dir).unwrap();
+            (0..100).take_while(|_| ports.bear(&host)).count()
+        };
+        let ports = || Ports::of(&crate::host::Tree::open(&dir).unwrap());
+        write("eth0/carrier", "1");
+        write("eth1/carrier", "0");
+        write("lan1/carrier", "1");
+        write("lan1/brport/state", "3");
+        let mut all = ports();
+        assert_eq!(seconds(&mut all), 0, "one that was down before explains nothing");
+        write("eth0/carrier", "0");
+        assert_eq!(seconds(&mut all), 12, "no longer than negotiation may take");
+        write("eth0/carrier", "1");
+        write("lan1/brport/state", "1");
+        // The port came back, and its bridge learns: that passes, and is told from silence.
+        assert_eq!(seconds(&mut all), 28, "with what went before");
+        assert_eq!(seconds(&mut all), 0);
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]

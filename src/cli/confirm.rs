@@ -143,6 +143,14 @@ fn watched(context: &Context, host: &dyn HostRead, args: &ApplyArgs) -> Vec<Targ
                 watched.push(target);
                 continue;
             }
+            Before::AsNeighbour => {
+                out.say(out.dim(format_args!(
+                    "{target} answers no ping: it is asked for its hardware address instead (ARP, \
+                     neighbour discovery)"
+                )));
+                watched.push(Target { as_neighbour: true, ..target });
+                continue;
+            }
             Before::Silent => "it does not answer now".to_owned(),
             Before::Unasked(why) => why,
         };
@@ -151,7 +159,8 @@ fn watched(context: &Context, host: &dyn HostRead, args: &ApplyArgs) -> Vec<Targ
     }
     if !watched.is_empty() {
         out.say(out.dim(format_args!(
-            "watching {}: undone early after {} s without an answer",
+            "watching {}: undone early after {} s without an answer, or some more while a port has \
+             no carrier or its bridge does not forward yet",
             names(&watched),
             probe::EVERY.as_secs() * u64::from(probe::MISSES)
         )));
@@ -213,8 +222,8 @@ pub(super) fn guard(context: &Context, token: u64) -> Result<ExitCode> {
     let host = context.live("dead-man")?;
     let state = store::state_dir();
     let targets = state.armed()?.map(|armed| armed.watched).unwrap_or_default();
-    let mut watcher = Watcher::new(&targets);
-    let outcome = deadman::watch(host, &state, token, &mut || watcher.lost());
+    let mut watcher = Watcher::new(host, &targets);
+    let outcome = deadman::watch(host, &state, token, &mut || watcher.lost(host));
     let told = match &outcome {
         Ok(Watch::Settled) => return Ok(ExitCode::Done),
         Ok(Watch::Undone(undone)) => {

@@ -55,6 +55,9 @@ pub struct Target {
     pub address: IpAddr,
     /// The device it is behind: a link-local address means nothing without.
     pub device: Option<String>,
+    /// It answers no ping, but ARP or neighbour discovery, so that is what it is asked by.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub as_neighbour: bool,
 }
 
 /// As people write it: `198.18.0.1`, `fe80::1%eth0`.
@@ -79,7 +82,7 @@ impl FromStr for Target {
         if device.is_none() && matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local()) {
             return Err("a link-local address needs its device: fe80::1%eth0".into());
         }
-        Ok(Self { address, device })
+        Ok(Self { address, device, as_neighbour: false })
     }
 }
 

@@ -14,6 +14,7 @@ pub mod fd;
 mod genl;
 pub mod links;
 pub mod napi;
+pub mod neighbour;
 mod netlink;
 pub mod netns;
 pub mod nft;
