@@ -33,7 +33,7 @@ pub(super) fn run(context: &Context, args: &BenchArgs) -> Result<ExitCode> {
     let what = format!("bench {}", lab.shape);
     let stop = interrupt::stop_flag()?;
     let lock = confirm::lock(context, &what)?;
-    let workbench = Workbench::build(&lab, lock)?;
+    let workbench = Workbench::build(&lab, lock, &stop)?;
     let spec = fitting(&spec, args, workbench.bench().mtu);
     workbench.notes.iter().for_each(|note| out.say(note));
     let candidates = plan::candidates(workbench.snapshot());

@@ -35,7 +35,7 @@ pub(super) fn run(context: &Context, args: &TuneArgs) -> Result<ExitCode> {
     let stop = interrupt::stop_flag()?;
     let spec = scenarios::lab(&args.load, args.scenario)?;
     let lock = confirm::lock(context, &format!("tune {}", spec.shape))?;
-    let bench = Workbench::build(&spec, lock)?;
+    let bench = Workbench::build(&spec, lock, &stop)?;
 
     bench.notes.iter().for_each(|note| out.say(note));
     let found = plan::candidates(bench.snapshot());

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -38,6 +39,14 @@ impl Lab {
     /// Exit 2 for a specification out of range, 4 without the privileges, 5 where the kernel lacks
     /// something (named, with how to get it), 6 when the finished lab does not masquerade.
     pub fn build(spec: &LabSpec) -> Result<Self> {
+        Self::build_until(spec, &AtomicBool::new(false))
+    }
+
+    /// As [`Lab::build`], and ends when `stop` is raised while it waits for a session to come up.
+    ///
+    /// # Errors
+    /// As [`Lab::build`]; interrupted.
+    pub fn build_until(spec: &LabSpec, stop: &AtomicBool) -> Result<Self> {
         if !MTU.contains(&spec.mtu) {
             let why = format!("{} is not between {} and {}", spec.mtu, MTU.start(), MTU.end());
             return Err(Error::usage("lab: mtu", why));
@@ -78,7 +87,7 @@ impl Lab {
         give_address(&lan, ENDPOINT, address(shape.ipv6, 1, 2), shape.ipv6)?;
         let gateway = address(shape.ipv6, 1, 1);
         in_netns(&lan, "lab: add the default route", move || rtnl::add_default_route(gateway))?;
-        let (stack, programs) = wan::build(&router, &wan, spec)?;
+        let (stack, programs) = wan::build(&router, &wan, spec, stop)?;
         if !shape.nat {
             let back = (address(shape.ipv6, 1, 0), prefix(shape.ipv6));
             let through = stack.router;

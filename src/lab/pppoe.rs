@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::build::{in_netns, system};
@@ -69,11 +69,12 @@ impl Programs {
 ///
 /// # Errors
 /// Exit 5 without the programs or without PPPoE in the kernel, or when no session comes about (with
-/// the programs' own words).
+/// the programs' own words); interrupted when `stop` is raised meanwhile.
 pub(super) fn connect(
     (router, near): (&Arc<NetnsThread>, &str),
     (wan, far): (&Arc<NetnsThread>, &str),
     mtu: u32,
+    stop: &AtomicBool,
 ) -> Result<Programs> {
     let here = Live::here();
     for program in [PPPD, PPPOE_SERVER] {
@@ -114,6 +115,9 @@ pub(super) fn connect(
     let mut waiting = vec![router, wan];
     while !waiting.is_empty() {
         waiting.retain(|netns| !is_up(netns));
+        if stop.load(Ordering::Relaxed) {
+            return Err(Error::interrupted("lab: bring up PPPoE"));
+        }
         let dead = programs.running.iter_mut().any(|p| !p.is_alive());
         if dead || clock::monotonic() > deadline {
             return Err(failed(programs, dead));

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::build::{give_address, in_netns, made, run, segment_nothing};
 use super::{Counted, ENDPOINT, LabSpec, Programs, ROUTER_WAN, address, needs, pppoe, prefix};
@@ -50,6 +51,7 @@ pub(super) fn build(
     router: &Arc<NetnsThread>,
     wan: &Arc<NetnsThread>,
     spec: &LabSpec,
+    stop: &AtomicBool,
 ) -> Result<(Stack, Programs)> {
     let shape = spec.shape;
     let mut stack = Stack {
@@ -69,7 +71,7 @@ pub(super) fn build(
         stack.counted.header += tag_in_packets(wan)?;
     }
     if shape.pppoe {
-        programs = pppoe::connect((router, stack.device), (wan, far), spec.mtu)?;
+        programs = pppoe::connect((router, stack.device), (wan, far), spec.mtu, stop)?;
         stack.mtu = in_netns(router, "lab: read the MTU of ppp0", || device::mtu(PPP))?;
         (stack.device, far) = (PPP, PPP);
         stack.counted.header += PPPOE;

@@ -39,12 +39,12 @@ impl Workbench {
     /// the planner does not place the router's work there.
     ///
     /// # Errors
-    /// As [`Lab::build`]; rollback incomplete when an earlier run can't be settled.
-    pub fn build(spec: &LabSpec, lock: Lock) -> Result<Self> {
+    /// As [`Lab::build_until`]; rollback incomplete when an earlier run can't be settled.
+    pub fn build(spec: &LabSpec, lock: Lock, stop: &AtomicBool) -> Result<Self> {
         // Before there are namespaces of our own: the kernel gives the numbers of dead ones to new
         // ones, and a dead lab's journal must not pass for this one's.
         let notes = apply::settle(&Live::here(), &lock)?.notes;
-        let lab = Lab::build(spec)?;
+        let lab = Lab::build_until(spec, stop)?;
         let host = lab.router_host();
         let mut snapshot = discover::snapshot(&host);
         let generator = generator_cpus(&snapshot.usable_cpus());

@@ -132,7 +132,7 @@ impl<'a> Tour<'a> {
         job: impl FnOnce(&mut Self, &bench::Context) -> Result<SweepEnd>,
     ) -> Result<()> {
         let lock = confirm::lock(self.context, "sweep")?;
-        let workbench = Workbench::build(&self.args.lab(mtu), lock)?;
+        let workbench = Workbench::build(&self.args.lab(mtu), lock, self.stop)?;
         workbench.notes.iter().for_each(|note| self.out.say(note));
         let candidates = plan::candidates(workbench.snapshot());
         let candidate = plan_verb::find(&candidates, &self.args.candidate)?.clone();
