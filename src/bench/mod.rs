@@ -20,7 +20,7 @@ use crate::host::{HostError, HostResult, Live, clock};
 use crate::lab::{self, Counted, Lab, Programs};
 use crate::load::{self, Ends, FlowResult, LoadResult, LoadSpec, Moment};
 use crate::model::cpuset::CpuSet;
-use crate::model::measurement::{DeviceUse, Direction, Flow, Measurement, Protocol};
+use crate::model::measurement::{DeviceUse, Direction, Flow, Measurement, Protocol, SideFigures};
 use crate::model::units::BitRate;
 use crate::sample::{CpuCounters, DeviceCounters, DevicesUse, Health};
 use rules::{DeviceFacts, Facts, FlowFacts, Rates};
@@ -137,6 +137,7 @@ fn measure_with(
         packet_bytes: packet_bytes(&facts),
         cpus,
         devices: moved.devices,
+        beside: SideFigures::default(),
         refusals: rules::refusals(&facts),
         notes: notes(context, &load).into_iter().chain(flowtable(context, spec, carried)).collect(),
     })

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::experiment::analyse;
 use crate::host::clock;
+use crate::model::goal::{Design, Goal};
 use crate::model::measurement::{Direction, Ended, EvidenceClass, Experiment, Protocol};
 use crate::model::plan::Candidate;
 use crate::model::snapshot::Snapshot;
@@ -173,7 +174,10 @@ fn blank(
         scenario: args.load.scenario_of(args.scenario, Protocol::Tcp),
         quick: args.quick,
         baseline,
+        goal: Goal::default(),
+        design: Design::Named,
         candidates: candidates.to_vec(),
+        predictions: Vec::new(),
         directions,
         blocks,
         cells: Vec::new(),

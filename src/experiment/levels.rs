@@ -5,10 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::stats;
 use crate::model::measurement::{Cell, CellRole, Direction, Experiment};
 
+/// By block, candidate and direction.
+type Responses<'a> = BTreeMap<(u32, &'a str, Direction), Vec<f64>>;
+
 /// The responses of an experiment's valid cells.
 pub(super) struct Levels<'a> {
     experiment: &'a Experiment,
-    responses: BTreeMap<(u32, &'a str, Direction), Vec<f64>>,
+    responses: Responses<'a>,
+    /// Of each term of the objective.
+    terms: Vec<Responses<'a>>,
     /// Blocks that were begun, ascending.
     pub(super) blocks: Vec<u32>,
 }
@@ -23,18 +28,22 @@ pub fn usable_rate(cell: &Cell) -> Option<f64> {
 
 impl<'a> Levels<'a> {
     pub(super) fn new(experiment: &'a Experiment) -> Self {
-        let mut responses: BTreeMap<_, Vec<f64>> = BTreeMap::new();
+        let mut responses = Responses::new();
+        let objective = experiment.goal.objective.terms();
+        let mut terms = vec![Responses::new(); objective.len()];
         let mut blocks = BTreeSet::new();
         for cell in &experiment.cells {
             blocks.insert(cell.block);
-            if let Some(rate) = usable_rate(cell) {
-                responses
-                    .entry((cell.block, cell.candidate.as_str(), cell.measurement.direction))
-                    .or_default()
-                    .push(rate.ln());
+            let Some(rate) = usable_rate(cell) else { continue };
+            let key = (cell.block, cell.candidate.as_str(), cell.measurement.direction);
+            responses.entry(key).or_default().push(rate.ln());
+            for (term, found) in objective.iter().zip(&mut terms) {
+                if let Some(ln) = term.subject.response(&cell.measurement, experiment.class) {
+                    found.entry(key).or_default().push(ln);
+                }
             }
         }
-        Self { experiment, responses, blocks: blocks.into_iter().collect() }
+        Self { experiment, responses, terms, blocks: blocks.into_iter().collect() }
     }
 
     /// Mean response of a candidate in a block. The baseline runs three times per block (open,
@@ -43,12 +52,21 @@ impl<'a> Levels<'a> {
         stats::mean(self.responses.get(&(block, name, direction))?)
     }
 
-    /// Mean over all directions; `None` if one is missing, as the rest would not be comparable
-    /// with a block that has them all.
+    /// The objective in a block: the weighted mean of its terms, each the mean over the directions
+    /// that it is about; `None` if one is missing, as the rest would not be comparable with a block
+    /// that has them all.
     pub(super) fn overall(&self, block: u32, name: &str) -> Option<f64> {
-        let each: Option<Vec<f64>> =
-            self.experiment.directions.iter().map(|d| self.at(block, name, *d)).collect();
-        stats::mean(&each?)
+        let (mut sum, mut weights) = (0.0, 0.0);
+        for (term, found) in self.experiment.goal.objective.terms().iter().zip(&self.terms) {
+            let about = |d: &&Direction| term.subject.direction.is_none_or(|only| only == **d);
+            let directions = self.experiment.directions.iter().filter(about);
+            let each: Option<Vec<f64>> = directions
+                .map(|d| stats::mean(found.get(&(block, name, *d)).map_or(&[][..], Vec::as_slice)))
+                .collect();
+            sum += term.weight * stats::mean(&each?)?;
+            weights += term.weight;
+        }
+        (weights > 0.0).then_some(sum / weights)
     }
 
     /// `a` against `b` within each block; in one direction, or over all.

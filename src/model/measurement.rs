@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::goal::{Design, Goal, Predicted};
 use super::plan::Candidate;
 use super::snapshot::Machine;
 use super::units::{BitRate, CpuId};
@@ -174,6 +175,31 @@ pub struct Flow {
     pub generator_cpu: f64,
 }
 
+/// What was seen beside a run, as far as it was asked for and can be had.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct SideFigures {
+    /// Half of the round trips beside the load took no longer, ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p50_ms: Option<f64>,
+    /// 99 of 100, ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99_ms: Option<f64>,
+    /// Idle CPUs left: work that threads of the lowest priority still got done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_cpus: Option<f64>,
+    /// Temperature of the hottest zone right after the run, degrees Celsius.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hottest: Option<f64>,
+}
+
+impl SideFigures {
+    /// Whether nothing was seen.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// One run of a load through the router.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
@@ -190,6 +216,9 @@ pub struct Measurement {
     pub cpus: Vec<CpuUse>,
     /// The router's devices over the whole run.
     pub devices: Vec<DeviceUse>,
+    /// What was seen beside it.
+    #[serde(default, skip_serializing_if = "SideFigures::is_empty")]
+    pub beside: SideFigures,
     /// Why it can't be trusted; empty when it can.
     pub refusals: Vec<Refusal>,
     /// What a reader must know to judge it.
@@ -306,8 +335,17 @@ pub struct Experiment {
     pub quick: bool,
     /// Name of the candidate that the others are compared with.
     pub baseline: String,
+    /// What was to be found, and what it may not cost.
+    #[serde(default, skip_serializing_if = "Goal::is_plain")]
+    pub goal: Goal,
+    /// How the candidates were chosen.
+    #[serde(default, skip_serializing_if = "Design::is_named")]
+    pub design: Design,
     /// What was compared.
     pub candidates: Vec<Candidate>,
+    /// What the cost model said of them beforehand; nothing of those that it knows nothing of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub predictions: Vec<Predicted>,
     /// Directions that were measured in each cell.
     pub directions: Vec<Direction>,
     /// Blocks that were asked for.

@@ -6,6 +6,7 @@ pub mod board;
 pub mod capacity;
 pub mod cpuset;
 pub mod feature;
+pub mod goal;
 pub mod histogram;
 pub mod identity;
 pub mod knob;

@@ -64,6 +64,12 @@ fn make_finite(measurement: &mut Measurement) {
                 [&mut c.user, &mut c.system, &mut c.irq, &mut c.softirq, &mut c.idle]
             }),
         );
+    let beside = &mut measurement.beside;
+    let optional =
+        [&mut beside.p50_ms, &mut beside.p99_ms, &mut beside.idle_cpus, &mut beside.hottest];
+    for figure in optional {
+        *figure = figure.filter(|f| f.is_finite());
+    }
     let mut replaced = 0;
     for figure in figures.filter(|f| !f.is_finite()) {
         *figure = 0.0;

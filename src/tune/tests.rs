@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::experiment::analyse;
-use crate::model::measurement::{EvidenceClass, Flow, Protocol, Scenario};
+use crate::model::goal::{Design, Goal};
+use crate::model::measurement::{EvidenceClass, Flow, Protocol, Scenario, SideFigures};
 use crate::model::snapshot::Machine;
 
 /// A router whose rate is known, and that keeps a diary.
@@ -61,6 +62,7 @@ impl Rig for Simulated {
             packet_bytes: 1514.0,
             cpus: vec![],
             devices: vec![],
+            beside: SideFigures::default(),
             refusals: vec![],
             notes: vec![],
         })
@@ -93,7 +95,10 @@ fn experiment(names: &[&str], blocks: u32) -> Experiment {
         },
         quick: false,
         baseline: names[0].into(),
+        goal: Goal::default(),
+        design: Design::Named,
         candidates: names.iter().map(candidate).collect(),
+        predictions: Vec::new(),
         directions: vec![Direction::Down, Direction::Up],
         blocks,
         cells: vec![],

@@ -5,10 +5,11 @@
 
 use linerate::experiment::design;
 use linerate::model::cpuset::CpuSet;
+use linerate::model::goal::{Design, Goal};
 use linerate::model::knob::{Knob, Value};
 use linerate::model::measurement::{
     Cell, CellRole, CpuUse, DeviceUse, Direction, Ended, EvidenceClass, Experiment, Flow,
-    Measurement, Protocol, Refusal, RefusalCode, Scenario, SettingState,
+    Measurement, Protocol, Refusal, RefusalCode, Scenario, SettingState, SideFigures,
 };
 use linerate::model::plan::{Candidate, Change};
 use linerate::model::snapshot::Machine;
@@ -136,6 +137,7 @@ fn measurement(direction: Direction, rate: f64, one_cpu: bool) -> Measurement {
             tx_bytes: packets * 33,
             dropped: 0,
         }],
+        beside: SideFigures::default(),
         refusals: Vec::new(),
         notes: Vec::new(),
     }
@@ -219,7 +221,10 @@ fn experiment(
         },
         quick: false,
         baseline: names[0].clone(),
+        goal: Goal::default(),
+        design: Design::Named,
         candidates: names.iter().map(|n| candidate(n)).collect(),
+        predictions: Vec::new(),
         directions,
         blocks: truth.blocks,
         cells,
