@@ -337,3 +337,125 @@ fn one_line_of_two_cards_and_a_single_queue_without_xps() {
         assert!(!matches!(change.knob, linerate::model::knob::Knob::XpsCpus { .. }), "{change:?}");
     }
 }
+
+/// Dumps of CPU topologies that other projects test with; fixtures/README.md tells how all of them
+/// were compared with what those projects say of them.
+#[test]
+fn public_dumps_are_read_as_their_projects_read_them() {
+    /// Groups of CPUs, in the order of their first.
+    fn groups(s: &Snapshot, of: impl Fn(&Cpu) -> CpuSet) -> Vec<String> {
+        let mut found: Vec<CpuSet> = Vec::new();
+        for group in s.cpus.iter().filter(|c| c.online).map(of) {
+            if !found.contains(&group) {
+                found.push(group);
+            }
+        }
+        found.iter().map(ToString::to_string).collect()
+    }
+    /// Online, cores, packages, memory nodes, last level caches.
+    type Known = (&'static str, &'static str, &'static [&'static str], &'static [&'static str]);
+    let known: [(Known, &[&str], &[&str]); 6] = [
+        (("dump-armv7-2", "0-1", &["0", "1"], &["0-1"]), &[], &[]),
+        (
+            (
+                "dump-s390-20-offline",
+                "1-5,8-19",
+                &[
+                    "1", "2", "3", "4", "5", "8", "9", "10", "11", "12", "13", "14", "15", "16",
+                    "17", "18", "19",
+                ],
+                &["1-2", "3-5", "8-10", "11-14", "15", "16-18", "19"],
+            ),
+            &[],
+            &[],
+        ),
+        (
+            (
+                "dump-power7-16",
+                "0-15",
+                &["0-3", "4-7", "8-11", "12-15"],
+                &["0-3", "4-7", "8-11", "12-15"],
+            ),
+            &["0-15"],
+            &[],
+        ),
+        (
+            ("dump-ia64-8-threads", "0-7", &["0-1", "2-3", "4-5", "6-7"], &["0-3", "4-7"]),
+            &["0-7"],
+            &["0-1", "2-3", "4-5", "6-7"],
+        ),
+        (
+            ("dump-ia64-16-packages", "0-15", &SIXTEEN, &SIXTEEN),
+            &["0-1", "2-3", "4-5", "6-7", "8-9", "10-11", "12-13", "14-15"],
+            &SIXTEEN,
+        ),
+        (
+            (
+                "dump-xeon-16-offline",
+                "0-1,3-4,6-12,15",
+                &["0,8", "1,9", "3,11", "4,12", "6", "7,15", "10"],
+                &["0,4,8,12", "1,9", "3,7,11,15", "6,10"],
+            ),
+            &["0-1,3-4,6-12,15"],
+            &["0,4,8,12", "1,9", "3,7,11,15", "6,10"],
+        ),
+    ];
+    for ((name, online, cores, packages), nodes, l3) in known {
+        let s = look(name);
+        assert_eq!(s.usable_cpus(), set(online), "{name}");
+        assert_eq!(groups(&s, |c| c.siblings.clone()), cores, "{name}: cores");
+        let alike = |of: &dyn Fn(&Cpu) -> Option<i64>, cpu: &Cpu| -> CpuSet {
+            let mine = of(cpu);
+            s.cpus.iter().filter(|c| c.online && of(c) == mine).map(|c| c.id).collect()
+        };
+        let package = |c: &Cpu| c.package.map(i64::from);
+        assert_eq!(groups(&s, |c| alike(&package, c)), packages, "{name}: packages");
+        let node = |c: &Cpu| c.node.map(i64::from);
+        if !nodes.is_empty() {
+            assert_eq!(groups(&s, |c| alike(&node, c)), nodes, "{name}: memory nodes");
+        }
+        let l3 = if l3.is_empty() { &[""][..] } else { l3 };
+        assert_eq!(groups(&s, |c| c.l3.clone()), l3, "{name}: last level caches");
+    }
+    assert_eq!(look("dump-armv7-2").cpus[1].core_type.as_deref(), Some("Cortex-A15"));
+    assert_eq!(look("dump-s390-20-offline").machine.cpu_model.as_deref(), Some("IBM 2817"));
+}
+
+/// One CPU each.
+const SIXTEEN: [&str; 16] =
+    ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15"];
+
+/// Lines whose names alone mislead: what the driver is known to do with them wins.
+#[test]
+fn drivers_that_count_their_lines_in_ways_of_their_own() {
+    let s = look("vectors-4-drivers");
+    // Broadcom's BCM5720 receives nothing by the first vector.
+    is(irq(&s, 40), "eno1", 0, IrqRole::Tx);
+    is(irq(&s, 41), "eno1", 0, IrqRole::Rx);
+    is(irq(&s, 44), "eno1", 3, IrqRole::Rx);
+    // Google's virtual card: the first half transmits.
+    is(irq(&s, 50), "ens4", 0, IrqRole::Tx);
+    is(irq(&s, 51), "ens4", 1, IrqRole::Tx);
+    is(irq(&s, 52), "ens4", 0, IrqRole::Rx);
+    is(irq(&s, 53), "ens4", 1, IrqRole::Rx);
+    is(irq(&s, 54), "ens4", 0, IrqRole::Control);
+    // bnx2 has no such meaning of 16 as Realtek's own driver.
+    is(irq(&s, 60), "eth2", 16, IrqRole::Combined);
+    is(irq(&s, 65), "eth3", 0, IrqRole::Tx);
+    // Aquantia calls every line the same; the last is for link events.
+    is(irq(&s, 70), "eth4", 0, IrqRole::Combined);
+    is(irq(&s, 71), "eth4", 1, IrqRole::Combined);
+    assert_eq!(irq(&s, 72).id.role, IrqRole::Control);
+    // Marvell's too, and they stay where they are.
+    is(irq(&s, 80), "eth5", 0, IrqRole::Combined);
+    is(irq(&s, 81), "eth5", 1, IrqRole::Combined);
+    assert_eq!(irq(&s, 80).movable, Movable::Fixed);
+    assert_eq!(irq(&s, 82).id.role, IrqRole::Control);
+    // NXP's portals, one for each CPU; the card's own line is for link events.
+    is(irq(&s, 90), "eth6", 0, IrqRole::Control);
+    is(irq(&s, 91), "eth6", 0, IrqRole::Combined);
+    is(irq(&s, 92), "eth6", 1, IrqRole::Combined);
+    // The switch of AM335x.
+    is(irq(&s, 95), "eth7", 0, IrqRole::Rx);
+    is(irq(&s, 96), "eth7", 0, IrqRole::Tx);
+}

@@ -49,7 +49,7 @@ pub(super) fn discover(
             let of_topology = |name: &str| number::<i32>(host, &dir.join("topology").join(name));
             let siblings = together(host, &dir, &["core_cpus", "thread_siblings"])
                 .unwrap_or_else(|| CpuSet::single(id));
-            let [l2, l3] = caches.of(host, &dir, id);
+            let [l2, l3] = caches.of(host, &dir, id, &siblings);
             Cpu {
                 id,
                 online: online.contains(id),
@@ -76,8 +76,34 @@ pub(super) fn discover(
             }
         })
         .collect();
+    number_packages(&mut cpus, |cpu| {
+        let dir = root.join(format!("cpu{}", cpu.0));
+        together(host, &dir, &["package_cpus", "core_siblings"])
+    });
     fill_capacities(host, &mut cpus, board);
     (cpus, possible)
+}
+
+/// Where the firmware numbers no packages (-1: POWER, s390), or gives several the same number
+/// (s390's sockets of different books, some Itaniums), they are numbered in order, as lscpu does.
+fn number_packages(cpus: &mut [Cpu], of: impl Fn(CpuId) -> Option<CpuSet>) {
+    let mut packages: Vec<(CpuSet, Option<i32>)> = Vec::new();
+    for cpu in cpus.iter().filter(|c| c.online) {
+        if !packages.iter().any(|(set, _)| set.contains(cpu.id))
+            && let Some(set) = of(cpu.id)
+        {
+            packages.push((set, cpu.package));
+        }
+    }
+    let unnumbered = |(at, (_, number)): (usize, &(CpuSet, Option<i32>))| {
+        number.is_none_or(|n| n < 0) || packages.iter().skip(at + 1).any(|(_, n)| n == number)
+    };
+    if packages.len() < 2 || !packages.iter().enumerate().any(unnumbered) {
+        return;
+    }
+    for (number, (set, _)) in (0..).zip(&packages) {
+        cpus.iter_mut().filter(|c| set.contains(c.id)).for_each(|c| c.package = Some(number));
+    }
 }
 
 /// CPUs that are kept from ordinary work.
@@ -266,7 +292,13 @@ struct Caches {
 
 impl Caches {
     /// The CPUs that share the level 2 and the level 3 cache of `cpu`.
-    fn of(&mut self, host: &dyn HostRead, dir: &Path, cpu: CpuId) -> [CpuSet; 2] {
+    fn of(
+        &mut self,
+        host: &dyn HostRead,
+        dir: &Path,
+        cpu: CpuId,
+        siblings: &CpuSet,
+    ) -> [CpuSet; 2] {
         let find = |sets: &HashMap<CpuId, CpuSet>| sets.get(&cpu).cloned();
         let (l2, l3) = (find(&self.l2), find(&self.l3));
         if let (Some(l2), Some(l3)) = (&l2, &l3) {
@@ -279,9 +311,14 @@ impl Caches {
                 Some(3) if l3.is_none() => &mut self.l3,
                 _ => continue,
             };
-            let shared = set(host, &dir.join("shared_cpu_list"), &dir.join("shared_cpu_map"));
-            for member in shared.iter().flat_map(CpuSet::iter) {
-                sets.entry(member).or_insert_with(|| shared.clone().unwrap_or_default());
+            // Where a dump's list and mask differ, the mask is what its authors put right.
+            let map = host.read(&dir.join("shared_cpu_map")).ok();
+            let shared = map.and_then(|mask| cpumask::mask(&mask).ok());
+            let shared = shared.or_else(|| cpu_list(host, &dir.join("shared_cpu_list")));
+            // Itanium kernels leave the mask of a core's own cache empty.
+            let shared = shared.filter(|s| s.contains(cpu)).unwrap_or_else(|| siblings.clone());
+            for member in shared.iter() {
+                sets.entry(member).or_insert_with(|| shared.clone());
             }
         }
         [find(&self.l2).unwrap_or_default(), find(&self.l3).unwrap_or_default()]

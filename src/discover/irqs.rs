@@ -38,7 +38,9 @@ pub(super) fn discover(
     let mut without = Vec::new();
     for device in netdevs.iter().filter(|d| has_lines(d)) {
         let lines = lines_of(host, device, &table, &index);
-        if lines.is_empty() && matches!(device.bus, Bus::Platform(_) | Bus::Other(_)) {
+        // NXP's DPAA2 has a line for link events only; packets come by the portals.
+        let receives = |lines: &[Found<'_>]| lines.iter().any(|line| line.role.receives());
+        if !receives(&lines) && matches!(device.bus, Bus::Platform(_) | Bus::Other(_)) {
             without.push((device, switch_lines(&table)));
         }
         add(host, &known, &mut irqs, device, &lines);
@@ -107,7 +109,9 @@ fn switch_lines<'a>(table: &'a Interrupts<'a>) -> Vec<Found<'a>> {
         let (action, (queue, role)) = named?;
         Some(Found { row, action: action.clone(), queue, role, learnt: "name of the switch" })
     });
-    found.collect()
+    let mut found: Vec<Found<'a>> = found.collect();
+    make_unique(&mut found);
+    found
 }
 
 struct Found<'a> {
@@ -166,7 +170,12 @@ impl Index {
 /// What drivers may call the device in the names of its lines.
 fn own_names(device: &NetDev) -> [&str; 2] {
     let bus_name = match &device.bus {
-        Bus::Pci(name) | Bus::Platform(name) | Bus::Virtio(name) | Bus::Other(name) => name,
+        Bus::Pci(name) | Bus::Platform(name) | Bus::Virtio(name) => name,
+        // .../dpni.1/net/eth0
+        Bus::Other(_) => {
+            let parent = device.sysfs.parent().and_then(Path::parent).and_then(Path::file_name);
+            parent.and_then(|name| name.to_str()).unwrap_or_default()
+        }
         Bus::Usb(_) | Bus::Virtual => "",
     };
     [&device.name, bus_name]
@@ -222,7 +231,12 @@ fn lines_of<'a>(
         let action = row.actions.join(", ");
         found.push(Found { row, action, queue: 0, role: IrqRole::Combined, learnt: "device/irq" });
     }
-    if let Some(roles) = alike(device.driver.as_deref(), &found) {
+    // dpaa2-eth.c, dpaa2_eth_setup_irqs: its own line is for link events.
+    if device.driver.as_deref() == Some("fsl_dpaa2_eth") {
+        found.iter_mut().for_each(|line| line.role = IrqRole::Control);
+    }
+    as_the_driver_counts(device, &mut found);
+    if let Some(roles) = alike(device, &found) {
         for (line, role) in found.iter_mut().zip(roles) {
             (line.role, line.learnt) = (role, "name, order of the driver");
         }
@@ -240,26 +254,79 @@ fn lines_of<'a>(
     found
 }
 
+/// Numbers and roles of lines whose names alone mislead.
+fn as_the_driver_counts(device: &NetDev, found: &mut [Found<'_>]) {
+    let told = |line: &Found<'_>| line.learnt != BY_KERNEL;
+    match device.driver.as_deref().unwrap_or_default() {
+        // tg3.c, tg3_mem_rx_acquire: with several vectors the first one receives nothing, and
+        // receive queue 0 is `eth0-rx-1`.
+        "tg3" if found.len() > 1 => {
+            for line in found.iter_mut().filter(|l| told(l)) {
+                match line.role {
+                    IrqRole::Tx | IrqRole::Control => {}
+                    _ if irq_name::vector(&line.action, &device.name).is_some() => {
+                        line.role = IrqRole::Control;
+                    }
+                    _ => line.queue = line.queue.saturating_sub(1),
+                }
+            }
+        }
+        // gve.h, gve_tx_idx_to_ntfy and gve_rx_idx_to_ntfy: the first half of the blocks transmits.
+        "gve" => {
+            let blocks = found.iter().filter(|l| told(l) && l.role == IrqRole::Combined).count();
+            let half = u32::try_from(blocks / 2).unwrap_or(u32::MAX);
+            for line in found.iter_mut().filter(|l| told(l) && l.role == IrqRole::Combined) {
+                (line.role, line.queue) = match line.queue.checked_sub(half) {
+                    Some(queue) => (IrqRole::Rx, queue),
+                    None => (IrqRole::Tx, line.queue),
+                };
+            }
+        }
+        "" => {}
+        driver if driver.starts_with("r81") => {}
+        _ => {
+            for line in found.iter_mut().filter(|l| told(l)) {
+                if let Some(queue) = irq_name::vector(&line.action, &device.name) {
+                    (line.queue, line.role) = (queue, IrqRole::Combined);
+                }
+            }
+        }
+    }
+}
+
 /// Roles of several lines that a driver asked for by one and the same name, in their order.
-fn alike(driver: Option<&str>, found: &[Found<'_>]) -> Option<Vec<IrqRole>> {
+fn alike(device: &NetDev, found: &[Found<'_>]) -> Option<Vec<IrqRole>> {
     let first = found.first()?;
     if found.len() < 2 || found.iter().any(|f| f.action != first.action) {
         return None;
     }
-    match driver? {
+    let then = |first: &[IrqRole], rest: IrqRole| -> Vec<IrqRole> {
+        first.iter().copied().chain(std::iter::repeat(rest)).take(found.len()).collect()
+    };
+    match device.driver.as_deref()? {
         // The default queue's receive work comes by the first, nearly all completions by the
         // second (bcmgenet.c, bcmgenet_isr0 and _isr1).
         "bcmgenet" if found.len() == 2 => Some(vec![IrqRole::Rx, IrqRole::Tx]),
         // mtk_eth_soc.c, mtk_probe: irq[1] is transmit, irq[2] receive.
         "mtk_soc_eth" if found.len() == 2 => Some(vec![IrqRole::Tx, IrqRole::Rx]),
+        // cpsw.c, cpsw_probe: receive, transmit, then what is neither.
+        "cpsw" | "cpsw-switch" => Some(then(&[IrqRole::Rx, IrqRole::Tx], IrqRole::Control)),
+        // One for each queue; what comes after is for link events (aq_nic.c, aq_nic_start;
+        // mvpp2_main.c, mvpp2_open).
+        "atlantic" | "mvpp2" => {
+            let queues = vec![IrqRole::Combined; device.rx_queues.len().max(1)];
+            Some(then(&queues, IrqRole::Control))
+        }
         // stmmac_main.c, stmmac_request_irq_single: the MAC's line, then wake-up and LPI.
-        dwmac if dwmac.contains("dwmac") => {
-            let rest = std::iter::repeat_n(IrqRole::Control, found.len() - 1);
-            Some(std::iter::once(IrqRole::Combined).chain(rest).collect())
+        dwmac if ["dwmac", "stmmac", "ethqos"].iter().any(|name| dwmac.contains(name)) => {
+            Some(then(&[IrqRole::Combined], IrqRole::Control))
         }
         _ => None,
     }
 }
+
+/// How a line was learnt that the kernel itself names for its queue.
+const BY_KERNEL: &str = "netdev netlink";
 
 /// What the kernel itself keeps of a line: the queues that its NAPI instance polls.
 fn by_kernel<'a>(device: &NetDev, row: &'a Row<'a>) -> Option<Found<'a>> {
@@ -272,7 +339,7 @@ fn by_kernel<'a>(device: &NetDev, row: &'a Row<'a>) -> Option<Found<'a>> {
         // Queues are told only while the device is up and by drivers that link them.
         (None, None) => irq_name::queue_and_role(&action).unwrap_or((0, IrqRole::Combined)),
     };
-    Some(Found { row, action, queue, role, learnt: "netdev netlink" })
+    Some(Found { row, action, queue, role, learnt: BY_KERNEL })
 }
 
 /// Actions of the PCI port that a card sits on: power management, errors, hot plug.
@@ -366,7 +433,7 @@ fn irq(host: &dyn HostRead, known: &Known<'_>, device: &NetDev, found: &Found<'_
         .or_else(|| cpumask::mask(&host.read(&dir.join("smp_affinity")).ok()?).ok());
     let effective = cpu_list(host, &dir.join("effective_affinity_list"))
         .or_else(|| cpumask::mask(&host.read(&dir.join("effective_affinity")).ok()?).ok());
-    let fixed_by = fixed_by(host, known, found.row);
+    let fixed_by = fixed_by(host, known, found.row).or_else(|| fixed_by_driver(device, found));
     let counts: Vec<(CpuId, u64)> =
         known.table.cpus.iter().copied().zip(found.row.counts(known.table.cpus.len())).collect();
     // A line that stays where it is goes where it was counted (per-CPU lines have no file for it).
@@ -399,6 +466,13 @@ fn irq(host: &dyn HostRead, known: &Known<'_>, device: &NetDev, found: &Found<'_
         hint: hint.and_then(|h| cpumask::mask(&h).ok()).filter(|set| !set.is_empty()),
         node: number::<i32>(host, &dir.join("node")).and_then(|n| u32::try_from(n).ok()),
     }
+}
+
+/// Lines that a driver forbids to move, where kernels before 6.12 do not tell.
+fn fixed_by_driver(device: &NetDev, found: &Found<'_>) -> Option<String> {
+    let own = device.driver.as_deref() == Some("mvpp2") && device.rx_queues.len() > 1;
+    (own && found.role.carries_packets())
+        .then(|| "mvpp2 keeps one for each CPU (mvpp2_main.c, mvpp2_irqs_init)".to_owned())
 }
 
 /// Why a line can't be moved, where that is known without trying.

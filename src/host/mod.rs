@@ -99,7 +99,9 @@ pub trait HostRead: Send + Sync {
     /// # Errors
     /// As [`HostRead::read`].
     fn text(&self, path: &Path) -> HostResult<String> {
-        Ok(String::from_utf8_lossy(&self.read(path)?).trim().to_owned())
+        // Strings of the device tree end in NUL, and so do files that gathering tools copied.
+        let end = |c: char| c.is_whitespace() || c == '\0';
+        Ok(String::from_utf8_lossy(&self.read(path)?).trim_matches(end).to_owned())
     }
 }
 

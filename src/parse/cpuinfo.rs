@@ -1,7 +1,8 @@
 //! `/proc/cpuinfo`: what the CPUs are called, what each can do, and the hypervisor flag.
 //!
-//! Arm prints `CPU implementer`, `CPU part` and `Features` per CPU, x86 `model name` and `flags`,
-//! MIPS `cpu model` and `ASEs implemented`, RISC-V `uarch` and `isa`.
+//! Arm prints `CPU implementer`, `CPU part` and `Features` per CPU (old kernels once for all), x86
+//! `model name` and `flags`, MIPS `cpu model` and `ASEs implemented`, RISC-V `uarch` and `isa`,
+//! PowerPC and SPARC `cpu`, s390 one line `processor 0: ...` per CPU.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +11,9 @@ use crate::model::units::CpuId;
 /// What `/proc/cpuinfo` tells that other files do not.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CpuInfo {
-    /// `model name` (x86, some Arm), `cpu model` (MIPS), `uarch` (RISC-V), or the names of the Arm
-    /// cores in order of appearance (`Cortex-A53 + Cortex-A72`).
+    /// `model name` (x86, some Arm), `cpu model` (MIPS), `uarch` (RISC-V), `cpu` (PowerPC, SPARC),
+    /// the machine type (s390), or the names of the Arm cores in order of appearance (`Cortex-A53 +
+    /// Cortex-A72`).
     pub model: Option<String>,
     /// Whether an x86 CPU says that it is a guest's.
     pub hypervisor: bool,
@@ -65,11 +67,25 @@ pub fn cpuinfo(bytes: &[u8]) -> CpuInfo {
     let mut info = CpuInfo::default();
     let mut types: Vec<String> = Vec::new();
     let mut current = None;
-    let mut arm = true;
-    let mut common: Vec<String> = Vec::new();
+    let mut implementer = "0x41";
+    let mut common = CpuRecord::default();
     for line in text.lines() {
-        let Some((key, value)) = line.split_once(':') else { continue };
+        let Some((key, value)) = line.split_once(':') else {
+            // Old Arm kernels list all CPUs first, then once what holds for all of them.
+            if line.trim().is_empty() {
+                current = None;
+            }
+            continue;
+        };
         let (key, value) = (key.trim(), value.trim());
+        // s390: `processor 3: version = 00,  identification = 279F25,  machine = 2817`.
+        if let Some(cpu) = key.strip_prefix("processor ").and_then(|number| number.parse().ok()) {
+            info.cpus.entry(CpuId(cpu)).or_default();
+            if let Some((_, machine)) = value.split_once("machine = ") {
+                info.model.get_or_insert_with(|| format!("IBM {machine}"));
+            }
+            continue;
+        }
         match key {
             "processor" => {
                 current = value.parse().ok().map(CpuId);
@@ -77,7 +93,9 @@ pub fn cpuinfo(bytes: &[u8]) -> CpuInfo {
                     info.cpus.entry(cpu).or_default();
                 }
             }
-            "model name" | "cpu model" | "uarch" if info.model.is_none() && !value.is_empty() => {
+            "model name" | "cpu model" | "Model Name" | "uarch" | "cpu"
+                if info.model.is_none() && !value.is_empty() =>
+            {
                 info.model = Some(value.to_owned());
             }
             "Hardware" | "machine" | "system type"
@@ -85,15 +103,14 @@ pub fn cpuinfo(bytes: &[u8]) -> CpuInfo {
             {
                 info.system = Some(value.to_owned());
             }
-            "CPU implementer" => arm = value == "0x41",
-            "CPU part" if arm => {
-                let Some(name) = arm_part(value).map(str::to_owned) else { continue };
+            "CPU implementer" => implementer = value,
+            "CPU part" => {
+                let Some(name) = arm_core(implementer, value).map(str::to_owned) else { continue };
                 if !types.contains(&name) {
                     types.push(name.clone());
                 }
-                if let Some(record) = current.and_then(|cpu| info.cpus.get_mut(&cpu)) {
-                    record.core_type = Some(name);
-                }
+                let record = current.and_then(|cpu| info.cpus.get_mut(&cpu));
+                record.unwrap_or(&mut common).core_type = Some(name);
             }
             "flags" | "Features" | "ASEs implemented" | "isa" => {
                 let words = value.split(|c: char| c.is_whitespace() || c == '_');
@@ -101,21 +118,19 @@ pub fn cpuinfo(bytes: &[u8]) -> CpuInfo {
                 info.hypervisor |= words.contains(&"hypervisor");
                 let known =
                     words.into_iter().filter(|w| CRYPTO.contains(w)).map(str::to_owned).collect();
-                match current.and_then(|cpu| info.cpus.get_mut(&cpu)) {
-                    Some(record) => record.crypto = known,
-                    None => common = known,
-                }
+                let record = current.and_then(|cpu| info.cpus.get_mut(&cpu));
+                record.unwrap_or(&mut common).crypto = known;
             }
-            // Old Arm kernels list all CPUs first, then once what holds for all of them.
-            "" => current = None,
             _ => {}
         }
-        if key == "ASEs implemented" || key == "isa" {
-            arm = false;
-        }
     }
-    for record in info.cpus.values_mut().filter(|r| r.crypto.is_empty()) {
-        record.crypto.clone_from(&common);
+    for record in info.cpus.values_mut() {
+        if record.crypto.is_empty() {
+            record.crypto.clone_from(&common.crypto);
+        }
+        if record.core_type.is_none() {
+            record.core_type.clone_from(&common.core_type);
+        }
     }
     if !types.is_empty() {
         info.model.get_or_insert_with(|| types.join(" + "));
@@ -123,37 +138,51 @@ pub fn cpuinfo(bytes: &[u8]) -> CpuInfo {
     info
 }
 
-/// Names of Arm's own cores (arch/arm64/include/asm/cputype.h; util-linux lscpu-arm.c).
-fn arm_part(part: &str) -> Option<&'static str> {
-    Some(match part {
-        "0xc05" => "Cortex-A5",
-        "0xc07" => "Cortex-A7",
-        "0xc08" => "Cortex-A8",
-        "0xc09" => "Cortex-A9",
-        "0xc0d" => "Cortex-A17",
-        "0xc0e" => "Cortex-A17",
-        "0xc0f" => "Cortex-A15",
-        "0xd01" => "Cortex-A32",
-        "0xd03" => "Cortex-A53",
-        "0xd04" => "Cortex-A35",
-        "0xd05" => "Cortex-A55",
-        "0xd07" => "Cortex-A57",
-        "0xd08" => "Cortex-A72",
-        "0xd09" => "Cortex-A73",
-        "0xd0a" => "Cortex-A75",
-        "0xd0b" => "Cortex-A76",
-        "0xd0c" => "Neoverse-N1",
-        "0xd0d" => "Cortex-A77",
-        "0xd40" => "Neoverse-V1",
-        "0xd41" => "Cortex-A78",
-        "0xd46" => "Cortex-A510",
-        "0xd47" => "Cortex-A710",
-        "0xd49" => "Neoverse-N2",
-        "0xd4d" => "Cortex-A715",
-        "0xd80" => "Cortex-A520",
-        "0xd81" => "Cortex-A720",
+/// Names of cores that speak Arm's instruction set, by who made them and their part number
+/// (arch/arm64/include/asm/cputype.h; util-linux lscpu-arm.c).
+fn arm_core(implementer: &str, part: &str) -> Option<&'static str> {
+    let parts: &[(&str, &'static str)] = match implementer {
+        "0x41" => &[
+            ("0xc05", "Cortex-A5"),
+            ("0xc07", "Cortex-A7"),
+            ("0xc08", "Cortex-A8"),
+            ("0xc09", "Cortex-A9"),
+            ("0xc0d", "Cortex-A17"),
+            ("0xc0e", "Cortex-A17"),
+            ("0xc0f", "Cortex-A15"),
+            ("0xd01", "Cortex-A32"),
+            ("0xd02", "Cortex-A34"),
+            ("0xd03", "Cortex-A53"),
+            ("0xd04", "Cortex-A35"),
+            ("0xd05", "Cortex-A55"),
+            ("0xd06", "Cortex-A65"),
+            ("0xd07", "Cortex-A57"),
+            ("0xd08", "Cortex-A72"),
+            ("0xd09", "Cortex-A73"),
+            ("0xd0a", "Cortex-A75"),
+            ("0xd0b", "Cortex-A76"),
+            ("0xd0c", "Neoverse-N1"),
+            ("0xd0d", "Cortex-A77"),
+            ("0xd40", "Neoverse-V1"),
+            ("0xd41", "Cortex-A78"),
+            ("0xd44", "Cortex-X1"),
+            ("0xd46", "Cortex-A510"),
+            ("0xd47", "Cortex-A710"),
+            ("0xd48", "Cortex-X2"),
+            ("0xd49", "Neoverse-N2"),
+            ("0xd4d", "Cortex-A715"),
+            ("0xd4f", "Neoverse-V2"),
+            ("0xd80", "Cortex-A520"),
+            ("0xd81", "Cortex-A720"),
+        ],
+        "0x43" => &[("0x0a1", "ThunderX-88XX"), ("0x0af", "ThunderX2-99xx")],
+        "0x48" => &[("0xd01", "TaiShan-v110")],
+        "0x51" => &[("0x04d", "Krait"), ("0x06f", "Krait")],
+        "0x56" => &[("0x131", "Feroceon-88FR131"), ("0x581", "PJ4"), ("0x584", "PJ4B-MP")],
+        "0xc0" => &[("0xac3", "Ampere-1"), ("0xac4", "Ampere-1a")],
         _ => return None,
-    })
+    };
+    parts.iter().find(|(number, _)| *number == part).map(|(_, name)| *name)
 }
 
 /// What a core type does per cycle, relative to the others named here; `None` for one that is not
@@ -204,6 +233,35 @@ mod tests {
         // Part numbers are each implementer's own: Qualcomm's 0xd08 would be no Cortex-A72.
         let other = b"processor: 0\nCPU implementer: 0x51\nCPU part: 0xd08\n";
         assert_eq!(cpuinfo(other).cpus[&CpuId(0)].core_type, None);
+    }
+
+    #[test]
+    fn old_arm_kernels_say_once_what_holds_for_all() {
+        // Dumps of util-linux (armv7) and hwloc (2arm-2c).
+        let arm = b"Processor\t: ARMv7 Processor rev 4 (v7l)\nprocessor\t: 0\nBogoMIPS\t: 1694.10\n\nprocessor\t: 1\nBogoMIPS\t: 1694.10\n\nFeatures\t: swp half neon vfpv3\nCPU implementer\t: 0x41\nCPU part\t: 0xc0f\n\nHardware\t: SAMSUNG EXYNOS5\n";
+        let info = cpuinfo(arm);
+        for cpu in [0, 1] {
+            let record = &info.cpus[&CpuId(cpu)];
+            assert_eq!(record.core_type.as_deref(), Some("Cortex-A15"), "CPU {cpu}");
+            assert_eq!(record.crypto, ["neon"], "CPU {cpu}");
+        }
+        assert_eq!(info.system.as_deref(), Some("SAMSUNG EXYNOS5"));
+    }
+
+    #[test]
+    fn families_that_print_it_their_own_way() {
+        // Dumps of util-linux (s390-lpar, ppc64-POWER7) and hwloc (128arm).
+        let s390 = b"vendor_id       : IBM/S390\n# processors    : 2\nprocessor 1: version = 00,  identification = 279F25,  machine = 2817\nprocessor 4: version = 00,  identification = 279F25,  machine = 2817\n";
+        let info = cpuinfo(s390);
+        assert_eq!(info.cpus.keys().map(|cpu| cpu.0).collect::<Vec<_>>(), [1, 4]);
+        assert_eq!(info.model.as_deref(), Some("IBM 2817"));
+        let power = b"processor\t: 0\ncpu\t\t: POWER7 (architected), altivec supported\n";
+        assert_eq!(
+            cpuinfo(power).model.as_deref(),
+            Some("POWER7 (architected), altivec supported")
+        );
+        let kunpeng = b"processor\t: 0\nCPU implementer\t: 0x48\nCPU part\t: 0xd01\n";
+        assert_eq!(cpuinfo(kunpeng).model.as_deref(), Some("TaiShan-v110"));
     }
 
     proptest! {

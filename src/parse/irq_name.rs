@@ -27,9 +27,18 @@ pub fn queue_and_role(action: &str) -> Option<(u32, IrqRole)> {
 }
 
 /// Reads the names of lines that a whole switch shares and that name no device: Qualcomm's EDMA
-/// (`edma_rxdesc_20`, `edma_txcmpl_8`, `edma_eth_rx0`) and Lantiq's xRX200 (`xrx200_net_rx`).
+/// (`edma_rxdesc_20`, `edma_txcmpl_8`, `edma_eth_rx0`), Lantiq's xRX200 (`xrx200_net_rx`), NXP's
+/// portals, one for each CPU (`dpio.3`, dpio-driver.c; `QMan portal 3`, qman_portal.c), Airoha's
+/// banks (`airoha_eth.0`, airoha_eth.c), and Octeon's work queues (`Ethernet`, ethernet-rx.c).
 #[must_use]
 pub fn of_switch(action: &str) -> Option<(u32, IrqRole)> {
+    if action == "Ethernet" {
+        return Some((0, IrqRole::Combined));
+    }
+    let numbered = ["dpio.", "QMan portal ", "airoha_eth."];
+    if let Some(number) = numbered.iter().find_map(|p| action.strip_prefix(p)) {
+        return Some((number.parse().ok()?, IrqRole::Combined));
+    }
     let rest = ["edma_eth_", "edma_", "xrx200_net_"].iter().find_map(|p| action.strip_prefix(p))?;
     let words = rest.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_');
     let queue = trailing_number(rest).unwrap_or(0);
@@ -91,12 +100,16 @@ pub fn words(action: &str, longest: usize) -> impl Iterator<Item = &str> {
 }
 
 /// Words in names of lines that carry no packets: admin queues, mailboxes, events, link state,
-/// errors, clocks (i40e and ice `:misc`, iavf `:mbx`, enic `-err` and `-notify`, nfp `-lsc`, sfc
-/// `-ptp`, stmmac `:mac`, `:wol`, `:lpi` and `:safety-ce`, ena `-mgmnt`, mana `hwc`).
+/// errors, clocks, RDMA (i40e and ice `:misc`, ice `:ctrl` and `:ll_ts`, iavf `:mbx`, igb and igc
+/// `-unused`, forcedeth `-other`, enic `-err` and `-notify`, nfp `-lsc` and `-exn`, sfc `-ptp`, stmmac
+/// `:mac`, `:wol`, `:lpi` and `:safety-ce`, ena `-mgmnt`, mana `hwc`, mlx5 before 5.0 `_pages_eq@` and
+/// `_cmd_eq@`, irdma and hinic `CEQ` and `AEQ`, bnxt_re `-nq-` and `_creq`, cxgb4 `-FWeventq`, nicvf
+/// `-rbdr-`, octeontx2 `mbox`).
 const CONTROL: &[&str] = &[
     "async", "fdir", "hwc", "-config", "-misc", ":misc", ":mbx", "mailbox", "-event", "-link",
     "-mgmnt", "-sp-", "aenq", "adminq", "-err", "-notify", "-lsc", "-ptp", ":mac", ":wol", ":lpi",
-    ":safety", ":sfty",
+    ":safety", ":sfty", ":ctrl", ":ll_ts", "-unused", "-other", "-exn", "_eq@", "ceq", "aeq",
+    "-nq-", "_creq", "fweventq", "-rbdr", "mbox",
 ];
 fn is_control(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
@@ -104,28 +117,32 @@ fn is_control(text: &str) -> bool {
 }
 
 /// Reads `-TxRx-0`, `-Tx-Rx-3`, `-rx-0`, `-tx0`, `-input.0`, `-output.1`, `-fp-2`, `-rxtx-1`,
-/// `:txq0`, `_g0_rx`, `-q1-rx`, `-0`.
+/// `:txq0`, `_g0_rx`, `-q1-rx`, ` (queue 1)`, `-0`.
 fn suffix(text: &str) -> Option<(u32, IrqRole)> {
     let lower = text.to_ascii_lowercase();
+    // cxgb4: `enp5s0f4d1 (queue 11)`.
+    let lower = lower.trim_end_matches(')');
     // xen-netfront has the queue in the middle: `eth0-q1-rx`.
     let inner = || {
         let (_, rest) = lower.split_once("-q")?;
         rest.split_once('-')?.0.parse().ok()
     };
-    let queue = trailing_number(&lower).or_else(inner);
+    let queue = trailing_number(lower).or_else(inner);
     let words: String = lower.chars().filter(char::is_ascii_alphabetic).collect();
     let has = |w: &str| words.contains(w);
     if has("txrx") || has("rxtx") || has("fp") || has("comp") {
         return Some((queue?, IrqRole::Combined));
     }
     // virtio with fewer vectors than queues; alx; be2net and others by bare queue.
-    if has("virtqueues") || words.ends_with("txr") || words == "q" {
+    if has("virtqueues") || words.ends_with("txr") || words == "q" || words == "queue" {
         return Some((queue.unwrap_or(0), IrqRole::Combined));
     }
     if words.ends_with("rx") || words.ends_with("rxq") || has("input") {
         return Some((queue.unwrap_or(0), IrqRole::Rx));
     }
-    if words.ends_with("tx") || words.ends_with("txq") || has("output") {
+    // sfc: `eth0-xdp-4`.
+    let sends = ["tx", "txq", "xdp"].iter().any(|end| words.ends_with(end));
+    if sends || has("output") {
         return Some((queue.unwrap_or(0), IrqRole::Tx));
     }
     // `eth1-0`: bare vector numbers. Realtek's r8125/r8126 use 0-15 for receive, 16 and 18 for
@@ -136,6 +153,13 @@ fn suffix(text: &str) -> Option<(u32, IrqRole)> {
         16 | 18 => Some(((bare - 16) / 2, IrqRole::Tx)),
         _ => Some((0, IrqRole::Control)),
     }
+}
+
+/// The number of `eth1-17`, for drivers that count their queues so (bnx2, sfc, cxgb3), without
+/// Realtek's meaning of 16 and up.
+#[must_use]
+pub fn vector(action: &str, device: &str) -> Option<u32> {
+    action.strip_prefix(device)?.strip_prefix('-')?.parse().ok()
 }
 
 fn trailing_number(text: &str) -> Option<u32> {
@@ -217,6 +241,30 @@ mod tests {
             ("eth0-lsc", &["eth0"], Some((0, Control))),
             ("eth0:mac", &["eth0"], Some((0, Control))),
             ("eth0:safety-ue", &["eth0"], Some((0, Control))),
+            // From /proc/interrupts of people's reports: metal-images#136 (ice, E810),
+            // irqbalance#202 (cxgb4), compute-virtual-ethernet-linux#30 (gve), nemu#82 (i40e).
+            ("ice-0000:65:00.0:ctrl-TxRx-0", &["0000:65:00.0"], Some((0, Control))),
+            ("ice-lan1-TxRx-2", &["lan1"], Some((2, Combined))),
+            ("ice-0000:65:00.1:ll_ts", &["0000:65:00.1"], Some((0, Control))),
+            ("enp5s0f4d1 (queue 11)", &["enp5s0f4d1"], Some((11, Combined))),
+            ("enp5s0f4-FWeventq", &["enp5s0f4"], Some((0, Control))),
+            ("i40e-enP1s15-TxRx-1", &["enP1s15"], Some((1, Combined))),
+            // As the sources of older and rarer drivers have them.
+            ("mlx5_pages_eq@pci:0000:03:00.0", &["0000:03:00.0"], Some((0, Control))),
+            ("mlx5_cmd_eq@pci:0000:03:00.0", &["0000:03:00.0"], Some((0, Control))),
+            ("irdma-0000:31:00.0-AEQCEQ-0", &["0000:31:00.0"], Some((0, Control))),
+            ("bnxt_re-nq-1@pci:0000:19:00.0", &["0000:19:00.0"], Some((0, Control))),
+            ("bnxt_qplib_creq@pci:0000:19:00.0", &["0000:19:00.0"], Some((0, Control))),
+            ("ens1f0np0-TxRx-7", &["ens1f0np0"], Some((7, Combined))),
+            ("enp3s0-unused", &["enp3s0"], Some((0, Control))),
+            ("eth0-other", &["eth0"], Some((0, Control))),
+            ("eth0-xdp-4", &["eth0"], Some((4, Tx))),
+            ("eth2-rbdr-0", &["eth2"], Some((0, Control))),
+            ("enp125s0f0_rxq3", &["enp125s0f0"], Some((3, Rx))),
+            ("hinic_ceq0@pci:0000:0b:00.0", &["0000:0b:00.0"], Some((0, Control))),
+            ("ibmvnic-30000003-tx1", &["30000003"], Some((1, Tx))),
+            ("19000000.eth", &["eth0", "19000000.eth"], Some((0, Combined))),
+            ("c080000.ethernet:rxq3", &["c080000.ethernet"], Some((3, Rx))),
             // Not of this device.
             ("eth10-TxRx-0", &["eth1"], None),
             ("mana_q2@pci:7870:00:00.1", &["7870:00:00.0"], None),
@@ -251,6 +299,10 @@ mod tests {
             ("edma_eth_tx12", Some((12, Tx))),
             ("xrx200_net_rx", Some((0, Rx))),
             ("xrx200_net_tx", Some((0, Tx))),
+            ("dpio.3", Some((3, Combined))),
+            ("QMan portal 2", Some((2, Combined))),
+            ("airoha_eth.1", Some((1, Combined))),
+            ("Ethernet", Some((0, Combined))),
             ("edma", None),
             ("sdma_rx", None),
         ];
