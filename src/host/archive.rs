@@ -118,7 +118,7 @@ impl Archive {
                 tar::Kind::Link(target) => Node::Link(PathBuf::from(OsStr::from_bytes(&target))),
                 tar::Kind::Other => Node::Other,
             };
-            match memory.insert(&path, node) {
+            match memory.insert(path, node) {
                 Ok(()) => {}
                 Err(Refused::Contradiction) => return Err(bad()),
                 Err(Refused::TooMany) => return Err(TarError::TooMuch("directories").into()),
@@ -154,24 +154,39 @@ fn check_manifest(memory: &Memory) -> Result<(), OpenError> {
 
 /// `./proc/stat` and `proc/stat` as `/proc/stat`; `None` for a name that is absolute, goes up, or
 /// is absurd.
-fn machine_path(name: &[u8]) -> Option<PathBuf> {
+fn machine_path(name: &[u8]) -> Option<Vec<u8>> {
     if name.is_empty() || name.starts_with(b"/") || name.len() > 4096 {
         return None;
     }
-    let mut path = PathBuf::from("/");
+    let mut path = Vec::with_capacity(name.len() + 1);
+    let mut depth = 1;
     for part in name.split(|b| *b == b'/') {
         match part {
             b"" | b"." => {}
             b".." => return None,
-            name => path.push(OsStr::from_bytes(name)),
+            name => {
+                path.push(b'/');
+                path.extend(name);
+                depth += 1;
+            }
         }
     }
-    (path.iter().count() <= MAX_DEPTH).then_some(path)
+    if path.is_empty() {
+        path.push(b'/');
+    }
+    (depth <= MAX_DEPTH).then_some(path)
 }
 
-/// Files in memory by their path.
+/// The directory above a path, and its name there; `None` of the root.
+fn above(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    let slash = path.iter().rposition(|b| *b == b'/')?;
+    let name = path.get(slash + 1..).filter(|name| !name.is_empty())?;
+    Some((path.get(..slash.max(1))?, name))
+}
+
+/// Files in memory by the bytes of their path: a [`Path`] is hashed and compared part by part.
 struct Memory {
-    nodes: HashMap<PathBuf, Node>,
+    nodes: HashMap<Vec<u8>, Node>,
     most: usize,
 }
 
@@ -213,47 +228,51 @@ enum Refused {
 
 impl Memory {
     fn new(most: usize) -> Self {
-        let nodes = HashMap::from([(PathBuf::from("/"), Node::Directory(Vec::new()))]);
+        let nodes = HashMap::from([(b"/".to_vec(), Node::Directory(Vec::new()))]);
         Self { nodes, most }
+    }
+
+    fn get(&self, path: &Path) -> Option<&Node> {
+        self.nodes.get(path.as_os_str().as_bytes())
     }
 
     /// Puts `node` at `path`, with the directories above it. A second file of a name replaces the
     /// first, as tar has it.
-    fn insert(&mut self, path: &Path, node: Node) -> Result<(), Refused> {
-        match (self.nodes.get_mut(path), node) {
+    fn insert(&mut self, path: Vec<u8>, node: Node) -> Result<(), Refused> {
+        match (self.nodes.get_mut(&path), node) {
             (Some(Node::Directory(_)), Node::Directory(_)) => return Ok(()),
             (Some(Node::Directory(_)), _) | (Some(_), Node::Directory(_)) => {
                 return Err(Refused::Contradiction);
             }
             (Some(there), node) => *there = node,
             (None, node) => {
-                self.nodes.insert(path.to_owned(), node);
-                self.hang(path)?;
+                self.hang(&path)?;
+                self.nodes.insert(path, node);
             }
         }
         Ok(())
     }
 
     /// Names a new path in the directory above it, made where it is missing.
-    fn hang(&mut self, path: &Path) -> Result<(), Refused> {
-        let mut path = path.to_owned();
+    fn hang(&mut self, mut path: &[u8]) -> Result<(), Refused> {
+        // The path itself is not among them yet.
+        let mut more = 1;
         loop {
-            if self.nodes.len() > self.most {
+            if self.nodes.len() + more > self.most {
                 return Err(Refused::TooMany);
             }
-            let (Some(name), Some(above)) = (path.file_name(), path.parent()) else {
-                return Ok(());
-            };
-            match self.nodes.get_mut(above) {
+            let Some((directory, name)) = above(path) else { return Ok(()) };
+            let name = OsStr::from_bytes(name).to_owned();
+            match self.nodes.get_mut(directory) {
                 Some(Node::Directory(names)) => {
-                    names.push(name.to_owned());
+                    names.push(name);
                     return Ok(());
                 }
                 Some(_) => return Err(Refused::Contradiction),
                 None => {
-                    let names = Node::Directory(vec![name.to_owned()]);
-                    self.nodes.insert(above.to_owned(), names);
-                    path = above.to_owned();
+                    self.nodes.insert(directory.to_vec(), Node::Directory(vec![name]));
+                    more = 0;
+                    path = directory;
                 }
             }
         }
@@ -262,12 +281,12 @@ impl Memory {
 
 impl Files for Memory {
     fn kind(&self, path: &Path) -> Result<Kind, Errno> {
-        match self.nodes.get(path) {
+        match self.get(path) {
             Some(Node::File(_) | Node::Packed { .. }) => Ok(Kind::File),
             Some(Node::Directory(_)) => Ok(Kind::Directory),
             Some(Node::Link(target)) => Ok(Kind::Link(target.clone())),
             Some(Node::Other) => Ok(Kind::Other),
-            None => match path.parent().and_then(|above| self.nodes.get(above)) {
+            None => match path.parent().and_then(|above| self.get(above)) {
                 Some(Node::File(_) | Node::Packed { .. } | Node::Other) => Err(Errno::NOTDIR),
                 _ => Err(Errno::NOENT),
             },
@@ -275,7 +294,7 @@ impl Files for Memory {
     }
 
     fn read(&self, path: &Path) -> Result<Vec<u8>, Errno> {
-        match self.nodes.get(path) {
+        match self.get(path) {
             Some(Node::File(content)) => Ok(content.clone()),
             Some(Node::Packed { content, length }) => unpacked(content, *length),
             Some(Node::Directory(_)) => Err(Errno::ISDIR),
@@ -285,7 +304,7 @@ impl Files for Memory {
     }
 
     fn names(&self, path: &Path) -> Result<Vec<String>, Errno> {
-        match self.nodes.get(path) {
+        match self.get(path) {
             Some(Node::Directory(names)) => {
                 Ok(names.iter().map(|n| n.to_string_lossy().into_owned()).collect())
             }

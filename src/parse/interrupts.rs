@@ -50,16 +50,33 @@ impl Row<'_> {
 /// Reads the table. Unknown content is skipped and counted.
 #[must_use]
 pub fn interrupts(bytes: &[u8]) -> Interrupts<'_> {
-    let mut lines = bytes.split(|b| *b == b'\n');
     let mut table = Interrupts::default();
-    let header = String::from_utf8_lossy(lines.next().unwrap_or_default());
+    let (header, mut rest) = until(bytes, b'\n');
+    let header = String::from_utf8_lossy(header);
     for column in header.split_whitespace() {
         match column.strip_prefix("CPU").and_then(|n| n.parse().ok()) {
             Some(cpu) => table.cpus.push(CpuId(cpu)),
             None => table.skipped += 1,
         }
     }
-    for text in lines.map(<[u8]>::trim_ascii).filter(|l| !l.is_empty()) {
+    let columns = table.cpus.len();
+    while !rest.is_empty() {
+        // The counts are nearly all of a line on a machine with hundreds of CPUs: they are stepped
+        // over where they stand as the kernel writes them.
+        let label = rest.iter().take(LABEL).position(|b| matches!(b, b':' | b'\n'));
+        let label = label.map_or(0, |end| end + 1);
+        let counts = match even_columns(rest.get(label..).unwrap_or_default(), columns) {
+            0 => 0,
+            length => label + length,
+        };
+        let (head, tail) = rest.split_at(counts);
+        let (tail, after) = until(tail, b'\n');
+        let whole = rest.get(..head.len() + tail.len()).unwrap_or_default();
+        rest = after;
+        let text = whole.trim_ascii();
+        if text.is_empty() {
+            continue;
+        }
         let Some(colon) = text.iter().position(|b| *b == b':') else {
             table.skipped += 1;
             continue;
@@ -72,7 +89,7 @@ pub fn interrupts(bytes: &[u8]) -> Interrupts<'_> {
         match label.parse() {
             Ok(line) => {
                 let rest = rest.get(1..).unwrap_or_default();
-                table.rows.push(row(IrqLine(line), rest, table.cpus.len()));
+                table.rows.push(row(IrqLine(line), rest, columns));
             }
             Err(_) => table.skipped += 1,
         }
@@ -80,11 +97,37 @@ pub fn interrupts(bytes: &[u8]) -> Interrupts<'_> {
     table
 }
 
+/// Labels are shorter than this.
+const LABEL: usize = 16;
+
+/// What comes before the first `end`, and what comes after it.
+fn until(bytes: &[u8], end: u8) -> (&[u8], &[u8]) {
+    let at = bytes.iter().position(|b| *b == end).unwrap_or(bytes.len());
+    let (before, after) = bytes.split_at(at);
+    (before, after.get(1..).unwrap_or_default())
+}
+
+/// How many bytes the counts take where each stands in a column as wide as kernel/irq/proc.c makes
+/// it (a space and ten digits), 0 where they do not; then they are read one by one.
+fn even_columns(text: &[u8], columns: usize) -> usize {
+    const WIDTH: usize = 11;
+    // Few columns are soon read, and a damaged table might look even by chance.
+    const MANY: usize = 16;
+    let length = columns.saturating_mul(WIDTH);
+    let Some(counts) = text.get(..length).filter(|_| columns >= MANY) else { return 0 };
+    let even = |column: &[u8]| match column {
+        [b' ', .., last] => last.is_ascii_digit(),
+        _ => false,
+    };
+    let ends = text.get(length).is_none_or(u8::is_ascii_whitespace);
+    if ends && counts.chunks_exact(WIDTH).all(even) { length } else { 0 }
+}
+
 fn row(line: IrqLine, text: &[u8], columns: usize) -> Row<'_> {
-    let mut found = 0;
-    let mut rest = text;
+    let even = even_columns(text, columns);
+    let mut found = if even > 0 { columns } else { 0 };
+    let mut rest = text.get(even..).unwrap_or_default();
     while found < columns {
-        // By bytes: this loop is nearly all the work on a machine with hundreds of CPUs.
         let trimmed = rest.trim_ascii_start();
         let digits = trimmed.iter().take_while(|b| b.is_ascii_digit()).count();
         let (_, after) = trimmed.split_at(digits);
@@ -181,6 +224,33 @@ mod tests {
         assert_eq!(input.chip, "PCI-MSIX-0000:00:03.0");
         assert_eq!(counts(&table, 38), [0, 2301]);
         assert_eq!(input.trigger, Some("edge"));
+    }
+
+    #[test]
+    fn many_columns_are_read_alike_however_wide_they_are() {
+        let header: String = (0..20).map(|cpu| format!("CPU{cpu} ")).collect();
+        let row = |width: usize, skip: usize| -> String {
+            (skip..20).map(|n| format!(" {:>width$}", n * 1_000_003)).collect()
+        };
+        // The third has lost its first counts, the fourth its end.
+        let text = format!(
+            "{header}\n 41:{}  PCI-MSIX 1-edge      eth0-TxRx-0\n 42:{}  PCI-MSIX 2-edge      eth1\n\
+             NMI:{}   Non-maskable interrupts\n 43:{}  PCI-MSIX 3-edge      eth2\n 44: 1 2",
+            row(10, 0),
+            row(3, 0),
+            row(10, 0),
+            row(10, 4)
+        );
+        let table = interrupts(text.as_bytes());
+        assert_eq!((table.rows.len(), table.skipped), (4, 0));
+        let wanted: Vec<u64> = (0..20).map(|n| n * 1_000_003).collect();
+        assert_eq!(counts(&table, 41), wanted);
+        assert_eq!(counts(&table, 42), wanted);
+        assert_eq!(find(&table, 41).actions, ["eth0-TxRx-0"]);
+        assert_eq!(find(&table, 42).chip, "PCI-MSIX");
+        assert_eq!(counts(&table, 43)[..16], wanted[4..]);
+        assert_eq!(find(&table, 43).actions, ["eth2"]);
+        assert_eq!(counts(&table, 44)[..3], [1, 2, 0]);
     }
 
     #[test]
