@@ -20,3 +20,14 @@ pub mod stat;
 pub mod task;
 pub mod uci;
 pub mod vlan;
+
+/// Names in their order, each once.
+fn each_once<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for name in names {
+        if !found.iter().any(|known| known == name) {
+            found.push(name.to_owned());
+        }
+    }
+    found
+}

@@ -6,22 +6,18 @@
 //! 64000000 aa:bb:cc:dd:ee:ff eth0.7
 //! ```
 
+use super::each_once;
+
 /// Devices that carry PPPoE sessions, in the file's order, each once.
 #[must_use]
 pub fn devices(bytes: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(bytes);
-    let mut found: Vec<String> = Vec::new();
-    for line in text.lines().skip(1) {
+    each_once(text.lines().skip(1).filter_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        if let [id, address, device] = words.as_slice()
-            && id.bytes().all(|b| b.is_ascii_hexdigit())
-            && address.contains(':')
-            && !found.iter().any(|d| d == device)
-        {
-            found.push((*device).to_owned());
-        }
-    }
-    found
+        let [id, address, device] = words.as_slice() else { return None };
+        let session = id.bytes().all(|b| b.is_ascii_hexdigit()) && address.contains(':');
+        session.then_some(*device)
+    }))
 }
 
 #[cfg(test)]

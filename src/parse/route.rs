@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use super::each_once;
 use crate::model::order::InOrder;
 
 /// A default route.
@@ -81,17 +82,11 @@ pub fn defaults_v6(bytes: &[u8]) -> Vec<DefaultRoute> {
 #[must_use]
 pub fn devices(bytes: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(bytes);
-    let mut found: Vec<String> = Vec::new();
-    for line in text.lines().skip(1) {
+    each_once(text.lines().skip(1).filter_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        if let [device, _, "00000000", _, ..] = words.as_slice()
-            && *device != "*"
-            && !found.iter().any(|d| d == device)
-        {
-            found.push((*device).to_owned());
-        }
-    }
-    found
+        let [device, _, "00000000", _, ..] = words.as_slice() else { return None };
+        (*device != "*").then_some(*device)
+    }))
 }
 
 /// `/proc/net/if_inet6` (net/ipv6/addrconf.c `if6_seq_show`): the device of each address that is
