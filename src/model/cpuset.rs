@@ -87,8 +87,8 @@ impl CpuSet {
 
     /// In ascending order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = CpuId> + '_ {
-        let numbers = 0..u32::try_from(self.0.len() * 64).unwrap_or(Self::MAX);
-        numbers.map(CpuId).filter(|cpu| self.contains(*cpu))
+        let words = self.0.iter().enumerate();
+        words.flat_map(|(at, word)| Bits { first: at as u32 * 64, left: *word })
     }
 
     /// The CPUs in both.
@@ -134,10 +134,49 @@ impl CpuSet {
     }
 }
 
+/// The CPUs of one word that are left to tell.
+struct Bits {
+    first: u32,
+    left: u64,
+}
+
+impl Iterator for Bits {
+    type Item = CpuId;
+
+    fn next(&mut self) -> Option<CpuId> {
+        let bit = (self.left != 0).then(|| self.left.trailing_zeros())?;
+        self.left &= self.left - 1;
+        Some(CpuId(self.first + bit))
+    }
+}
+
+impl DoubleEndedIterator for Bits {
+    fn next_back(&mut self) -> Option<CpuId> {
+        let bit = (self.left != 0).then(|| 63 - self.left.leading_zeros())?;
+        self.left &= !(1 << bit);
+        Some(CpuId(self.first + bit))
+    }
+}
+
 /// As sorted lists of numbers compare.
 impl Ord for CpuSet {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.iter().cmp(other.iter())
+        let word = |set: &Self, at: usize| set.0.get(at).copied().unwrap_or(0);
+        let longest = self.0.len().max(other.0.len());
+        let Some(at) = (0..longest).find(|at| word(self, *at) != word(other, *at)) else {
+            return Ordering::Equal;
+        };
+        // The first number that only one of them has: the other goes on with a larger one, or is
+        // at its end.
+        let (ours, theirs) = (word(self, at), word(other, at));
+        let first = 1_u64 << (ours ^ theirs).trailing_zeros();
+        let goes_on = |set: &Self, word: u64| word > first || set.0.len() > at + 1;
+        match ours & first != 0 {
+            true if goes_on(other, theirs & !(first - 1)) => Ordering::Less,
+            true => Ordering::Greater,
+            false if goes_on(self, ours & !(first - 1)) => Ordering::Greater,
+            false => Ordering::Less,
+        }
     }
 }
 
@@ -229,6 +268,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn sets_compare_as_the_lists_of_their_numbers() {
+        let lists = ["", "0", "0-1", "0-1,64", "0,2", "0,64", "1", "1,63-64", "63", "64", "64-65"];
+        let sets: Vec<CpuSet> = lists.iter().map(|list| list.parse().unwrap()).collect();
+        for a in &sets {
+            for b in &sets {
+                assert_eq!(a.cmp(b), a.iter().cmp(b.iter()), "{a} and {b}");
+            }
+            let back: Vec<CpuId> = a.iter().rev().collect();
+            assert!(back.iter().rev().copied().eq(a.iter()), "{a}");
+        }
+    }
 
     proptest! {
         #[test]
