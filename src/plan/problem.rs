@@ -162,6 +162,8 @@ pub(crate) struct Problem {
     pub(crate) wide: bool,
     /// The queues of each line.
     of_line: Vec<Vec<usize>>,
+    /// Capacity of the fastest CPU that work may be put on.
+    fastest: u64,
 }
 
 /// An answer: a place for each line, a mask (ascending places, empty is off) for each queue.
@@ -176,6 +178,9 @@ pub(crate) struct Placement {
 pub(crate) struct Minor {
     /// Packets handed from one CPU to another.
     pub(crate) handovers: Micro,
+    /// Time that is lost on CPUs slower than the fastest, and to what packets lose that change cluster
+    /// (in work on the fastest): a single flow, and what comes in bursts, waits for it.
+    pub(crate) slow: Micro,
     /// Packets that change cluster, cache or memory node.
     pub(crate) crossings: Micro,
     /// Work on the housekeeping CPU, that of interrupts counted [`INTERRUPTED`] times.
@@ -218,7 +223,17 @@ impl Problem {
                 list.push(index);
             }
         }
-        Self { places, lines, queues, housekeeping, flows, wide, of_line }
+        let usable = places.iter().filter(|place| place.usable);
+        let fastest = usable.map(|place| place.capacity).max().unwrap_or(0);
+        Self { places, lines, queues, housekeeping, flows, wide, of_line, fastest }
+    }
+
+    /// How much longer than on the fastest CPU that work takes at a place.
+    fn slower(&self, at: usize, work: Micro) -> Micro {
+        let capacity = self.places.get(at).map_or(0, |place| place.capacity).max(1);
+        let longer = self.fastest.saturating_sub(capacity);
+        let lost = u128::from(work) * u128::from(longer) / u128::from(capacity);
+        u64::try_from(lost).unwrap_or(u64::MAX >> 16)
     }
 
     /// Indices of the queues whose packets a line brings.
@@ -243,6 +258,7 @@ impl Problem {
                 minor.crossings += queue.packets;
             }
         }
+        minor.slow = self.slower(at, work) + times(CROSS, minor.crossings);
         minor.writes = u64::from(!it.fixed && it.pinned != Some(at));
         if at == self.housekeeping {
             minor.housekeeping = work * INTERRUPTED;
@@ -264,6 +280,7 @@ impl Problem {
         let count = mask.len() as u64;
         if mask.is_empty() {
             step.work.extend(at.map(|place| (place, it.stack)));
+            step.minor.slow = at.map_or(0, |place| self.slower(place, it.stack));
         } else {
             let share = shares.get(mask.len()).copied().unwrap_or(ONE);
             let cluster = |place: usize| self.places.get(place).map(|p| p.cluster);
@@ -284,6 +301,8 @@ impl Problem {
             step.work.extend(at.map(|from| (from, times(GIVE, handed_over))));
             step.minor.handovers = handed_over;
             step.minor.crossings = it.packets * crossed / count;
+            let slower: Micro = mask.iter().map(|target| self.slower(*target, it.stack)).sum();
+            step.minor.slow = slower / count + times(CROSS, step.minor.crossings);
         }
         let here = step.work.iter().filter(|(place, _)| *place == self.housekeeping);
         step.minor.housekeeping = here.map(|(_, work)| work).sum();
@@ -348,6 +367,7 @@ impl<'a> Tally<'a> {
         }
         let (m, s) = (&mut self.minor, &step.minor);
         m.handovers += s.handovers;
+        m.slow += s.slow;
         m.crossings += s.crossings;
         m.housekeeping += s.housekeeping;
         m.writes += s.writes;
@@ -363,6 +383,7 @@ impl<'a> Tally<'a> {
         }
         let (m, s) = (&mut self.minor, &step.minor);
         m.handovers -= s.handovers;
+        m.slow -= s.slow;
         m.crossings -= s.crossings;
         m.housekeeping -= s.housekeeping;
         m.writes -= s.writes;

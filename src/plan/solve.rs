@@ -2,7 +2,8 @@
 //! used up, from then on the best that was found, with the distance to the bound.
 //!
 //! Two searches, one after the other: the least largest load; then, among all that come within
-//! 1 % of it, the least hand-overs, crossings, work on the housekeeping CPU and writes. Each
+//! 1 % of it, the least hand-overs, time lost on slow CPUs, crossings, work on the housekeeping CPU
+//! and writes. Each
 //! starts from what greedy placement and local moves found.
 //!
 //! Two things are tried once instead of many times: CPUs that are alike as long as nothing is on
