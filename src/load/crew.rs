@@ -11,7 +11,8 @@ use std::time::Duration;
 use rustix::thread::{CpuSet as Affinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::{Ends, FlowResult, LoadResult, LoadSpec, Moment};
+use super::LoadSpec;
+use super::half::Role;
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::clock;
@@ -26,24 +27,18 @@ const SLICE: Duration = Duration::from_millis(10);
 /// How long all connections together may take to open.
 pub(super) const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 /// How long what is under way may take to arrive after the senders stopped.
-const DRAIN_DEADLINE: Duration = Duration::from_secs(3);
+pub(super) const DRAIN_DEADLINE: Duration = Duration::from_secs(3);
 /// A generator thread holds no more on its stack than a few buffers' addresses; the default of
 /// 2 MiB would reserve 1 GiB for 512 threads.
 const STACK: usize = 128 << 10;
 
-/// What one stream has moved. The two ends run on different CPUs, so each counter has a cache line
-/// of its own (128: two lines are fetched at once on x86).
-#[derive(Default)]
-pub(super) struct Moved {
-    pub(super) sent: Line,
-    pub(super) got: Line,
-}
-
+/// Bytes that one end of a stream has moved. The threads run on different CPUs, so each counter has
+/// a cache line of its own (128: two lines are fetched at once on x86).
 #[derive(Default)]
 #[repr(align(128))]
-pub(super) struct Line(AtomicU64);
+pub(super) struct Moved(AtomicU64);
 
-impl Line {
+impl Moved {
     pub(super) fn add(&self, bytes: u64) {
         self.0.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -53,19 +48,14 @@ impl Line {
     }
 }
 
-/// Which end of a stream a thread serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
-    Sender,
-    Receiver,
-}
-
 #[derive(Default)]
 struct Shared {
     gate: Mutex<bool>,
     opened: Condvar,
     /// Senders stop.
     done: AtomicBool,
+    /// No sender is at work any more, on either side.
+    over: AtomicBool,
     /// Everybody stops at once.
     abort: AtomicBool,
     /// 0 before the window, 1 within, 2 after.
@@ -111,9 +101,9 @@ impl Shift {
         self.shared.abort.load(Ordering::Relaxed)
     }
 
-    /// Whether no sender is at work any more.
+    /// Whether no sender is at work any more, here or on the other side.
     pub(super) fn senders_gone(&self) -> bool {
-        self.shared.senders.load(Ordering::Acquire) == 0
+        self.shared.over.load(Ordering::Relaxed)
     }
 
     /// Waits until `due`, in slices, as long as sending goes on.
@@ -142,7 +132,7 @@ struct Worker {
     thread: JoinHandle<(Outcome, f64)>,
 }
 
-/// The threads of a run.
+/// The threads of one side of a run.
 pub(super) struct Crew {
     shared: Arc<Shared>,
     workers: Vec<Worker>,
@@ -161,16 +151,19 @@ pub(super) struct Home {
 }
 
 /// The measured window.
+#[derive(Default)]
 pub(super) struct Window {
+    /// Seconds.
     pub(super) seconds: f64,
-    /// Sent and received per stream in it.
-    pub(super) moved: Vec<(u64, u64)>,
-    pub(super) interrupted: bool,
+    /// Bytes moved in it, per stream.
+    pub(super) moved: Vec<u64>,
+    /// Whether it was not cut short.
+    pub(super) whole: bool,
 }
 
 impl Crew {
-    pub(super) fn new(ends: &Ends) -> Self {
-        let affinity = ends.cpus.as_ref().map(affinity);
+    pub(super) fn new(cpus: Option<&CpuSet>) -> Self {
+        let affinity = cpus.map(affinity);
         Self { shared: Arc::default(), workers: Vec::new(), ready: channel(), affinity }
     }
 
@@ -222,8 +215,8 @@ impl Crew {
         }
     }
 
-    /// Lets all threads go at the same moment once each is in its place.
-    pub(super) fn start(&self, stop: &AtomicBool) -> Result<()> {
+    /// Waits until each thread is in its place.
+    pub(super) fn ready(&self, stop: &AtomicBool) -> Result<()> {
         let deadline = clock::monotonic() + CONNECT_DEADLINE;
         let mut missing = self.workers.len();
         while missing > 0 {
@@ -243,56 +236,63 @@ impl Crew {
                 }
             }
         }
-        self.shared.open_gate();
         Ok(())
     }
 
-    /// Waits through the omitted time and the window, and takes the counters at both its ends.
-    pub(super) fn window(
+    /// Lets all threads go at `start` (monotonic), and takes the counters at both ends of the
+    /// window; then the senders stop. All of it on a thread of its own, so that the window is what
+    /// was asked for, whoever waits for it and from where.
+    pub(super) fn keep_time(
         &self,
         spec: &LoadSpec,
-        stop: &AtomicBool,
-        streams: &[Arc<Moved>],
-        on: &mut dyn FnMut(Moment),
-    ) -> Window {
-        let read = || -> Vec<_> { streams.iter().map(|m| (m.sent.get(), m.got.get())).collect() };
-        let started = clock::monotonic();
-        let omitted = clock::wait_until(started + Duration::from_secs_f64(spec.omit), SLICE, stop);
-        on(Moment::WindowOpens);
-        let open = clock::monotonic();
-        let before = read();
-        self.shared.phase.store(1, Ordering::Relaxed);
-        let whole =
-            omitted && clock::wait_until(open + Duration::from_secs_f64(spec.seconds), SLICE, stop);
-        let close = clock::monotonic();
-        let after = read();
-        self.shared.phase.store(2, Ordering::Relaxed);
-        on(Moment::WindowCloses);
-        let moved = before
-            .iter()
-            .zip(&after)
-            .map(|(b, a)| (a.0.saturating_sub(b.0), a.1.saturating_sub(b.1)))
-            .collect();
-        let seconds = close.saturating_sub(open).as_secs_f64();
-        Window { seconds, moved, interrupted: !whole }
+        start: Duration,
+        streams: Vec<Arc<Moved>>,
+    ) -> io::Result<JoinHandle<Window>> {
+        let shared = Arc::clone(&self.shared);
+        let (omit, seconds) = (spec.omit, spec.seconds);
+        let work = move || {
+            let after = |from: Duration, seconds| {
+                clock::wait_until(from + Duration::from_secs_f64(seconds), SLICE, &shared.done)
+            };
+            let read = || -> Vec<u64> { streams.iter().map(|m| m.get()).collect() };
+            let began = after(start, 0.0);
+            shared.open_gate();
+            let omitted = began && after(start, omit);
+            let open = clock::monotonic();
+            let before = read();
+            shared.phase.store(1, Ordering::Relaxed);
+            let whole = omitted && after(open, seconds);
+            let close = clock::monotonic();
+            let now = read();
+            shared.phase.store(2, Ordering::Relaxed);
+            shared.done.store(true, Ordering::Relaxed);
+            let moved = before.iter().zip(&now).map(|(b, n)| n.saturating_sub(*b)).collect();
+            Window { seconds: close.saturating_sub(open).as_secs_f64(), moved, whole }
+        };
+        std::thread::Builder::new().name("load-time".into()).stack_size(STACK).spawn(work)
     }
 
-    /// Tells the senders to stop and waits for what is under way. `cut` must unblock every socket
-    /// at once; it is called when the drain takes too long or `at_once` is asked for.
-    pub(super) fn finish(&self, at_once: bool, stop: &AtomicBool, cut: impl Fn()) {
+    /// Tells the senders to stop and waits for them until `deadline` (monotonic).
+    pub(super) fn quiet(&self, deadline: Duration) {
         self.shared.done.store(true, Ordering::Relaxed);
-        let deadline = clock::monotonic() + DRAIN_DEADLINE;
-        let nobody = || self.shared.alive.load(Ordering::Acquire) == 0;
-        while !at_once
-            && !nobody()
-            && !stop.load(Ordering::Relaxed)
-            && clock::monotonic() < deadline
-        {
-            clock::sleep(Duration::from_millis(2));
-        }
-        if !nobody() {
+        self.wait(deadline, &self.shared.senders);
+    }
+
+    /// Tells the receivers that nobody sends any more, and waits until `deadline` for what is under
+    /// way. `cut` must unblock every socket at once; it is called when that takes too long.
+    pub(super) fn finish(&self, deadline: Duration, cut: impl Fn()) {
+        self.shared.done.store(true, Ordering::Relaxed);
+        self.shared.over.store(true, Ordering::Relaxed);
+        self.wait(deadline, &self.shared.alive);
+        if self.shared.alive.load(Ordering::Acquire) > 0 {
             self.shared.abort.store(true, Ordering::Relaxed);
             cut();
+        }
+    }
+
+    fn wait(&self, deadline: Duration, threads: &AtomicUsize) {
+        while threads.load(Ordering::Acquire) > 0 && clock::monotonic() < deadline {
+            clock::sleep(Duration::from_millis(2));
         }
     }
 
@@ -409,52 +409,4 @@ fn affinity(cpus: &CpuSet) -> Affinity {
 /// When the next `bytes` may go, so that `sent` bytes so far keep to `rate` (bytes per second).
 pub(super) fn due(started: Duration, sent: u64, rate: f64) -> Duration {
     started + Duration::try_from_secs_f64(sent as f64 / rate).unwrap_or(Duration::MAX / 4)
-}
-
-/// One direction's streams and what is known of their packets.
-pub(super) struct Lane {
-    pub(super) direction: Direction,
-    pub(super) streams: Vec<Arc<Moved>>,
-    pub(super) header_bytes: u64,
-    pub(super) retransmits: Option<u64>,
-    pub(super) retransmitted_bytes: Option<u64>,
-}
-
-/// Puts the result together from what each part knows. The window's streams are in the order of
-/// `lanes`.
-pub(super) fn result(
-    window: &Window,
-    total_seconds: f64,
-    lanes: &[Lane],
-    mut homes: BTreeMap<Direction, Home>,
-) -> LoadResult {
-    let mut moved = window.moved.iter();
-    let flows = lanes.iter().map(|lane| {
-        let here = moved.by_ref().take(lane.streams.len());
-        let (window_sent, window_bytes) = here.fold((0, 0), |(s, g), m| (s + m.0, g + m.1));
-        let home = homes.remove(&lane.direction).unwrap_or_default();
-        let streams = u32::try_from(lane.streams.len()).unwrap_or(u32::MAX);
-        let unacknowledged = streams.saturating_sub(home.acknowledged);
-        FlowResult {
-            direction: lane.direction,
-            window_bytes,
-            window_sent,
-            bytes: lane.streams.iter().map(|m| m.got.get()).sum(),
-            sent: lane.streams.iter().map(|m| m.sent.get()).sum(),
-            header_bytes: lane.header_bytes,
-            retransmits: lane.retransmits,
-            retransmitted_bytes: lane.retransmitted_bytes,
-            datagrams: home.datagrams.filter(|_| unacknowledged == 0),
-            unacknowledged,
-            error: home.error,
-            cpu_seconds: home.cpu_seconds,
-            busiest_thread: home.busiest,
-        }
-    });
-    LoadResult {
-        seconds: window.seconds,
-        total_seconds,
-        flows: flows.collect(),
-        interrupted: window.interrupted,
-    }
 }

@@ -10,11 +10,11 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
 
+use super::half::Place;
 use super::still_waiting;
-use super::udp::{BATCH, DATA, HEADER, HELLO, inside, kind, message};
+use super::udp::{BATCH, DATA, HEADER, HELLO, kind, message};
 use crate::error::{Error, Result};
 use crate::host::clock;
-use crate::sys::netns::NetnsThread;
 use crate::sys::packet::PacketSocket;
 
 /// Ethernet, IPv4 without options, UDP.
@@ -30,14 +30,14 @@ pub(super) struct Way {
 }
 
 impl Listener {
-    pub(super) fn open(netns: &NetnsThread) -> Result<Self> {
-        inside(netns, "open a packet socket", PacketSocket::open).map(Self)
+    pub(super) fn open(place: &Place) -> Result<Self> {
+        place.inside("open a packet socket", PacketSocket::open).map(Self)
     }
 
     /// The way back of the HELLO that has come to `port`, for datagrams of `size` bytes.
     pub(super) fn way(
         self,
-        netns: &NetnsThread,
+        place: &Place,
         port: u16,
         size: usize,
         deadline: Duration,
@@ -53,7 +53,7 @@ impl Listener {
             };
             if let Some(prefix) = way_back(&frame.bytes, port, size) {
                 let by = frame.ifindex;
-                let socket = inside(netns, what, move || PacketSocket::sender(by))?;
+                let socket = place.inside(what, move || PacketSocket::sender(by))?;
                 return Ok(Way { socket, prefix });
             }
         }

@@ -15,6 +15,7 @@
 
 mod crew;
 mod frames;
+pub mod half;
 pub mod iperf3;
 pub mod latency;
 pub mod spinner;
@@ -26,6 +27,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::clock;
@@ -33,6 +36,7 @@ use crate::model::cpuset::CpuSet;
 use crate::model::measurement::{Direction, Protocol};
 use crate::model::units::BitRate;
 use crate::sys::netns::NetnsThread;
+use half::{Local, Place, Run};
 
 /// The most streams per direction; `iperf3` stops at the same number. Each takes two threads.
 pub const MAX_STREAMS: u32 = 128;
@@ -46,7 +50,7 @@ pub const MAX_DATAGRAM: usize = 65_507;
 pub const MSS: std::ops::RangeInclusive<u32> = 88..=32_767;
 
 /// What to send, for how long.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadSpec {
     /// TCP or UDP.
     pub protocol: Protocol,
@@ -69,7 +73,8 @@ pub struct LoadSpec {
 }
 
 /// How UDP datagrams leave the sending side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Sender {
     /// By UDP sockets: the sender's IP stack does its part.
     #[default]
@@ -219,7 +224,7 @@ pub struct FlowResult {
 }
 
 /// Datagrams by the receivers' reports, whole run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Datagrams {
     /// Sent, by the senders' count.
     pub sent: u64,
@@ -233,8 +238,8 @@ pub struct Datagrams {
     pub reordered: u64,
 }
 
-/// Sends as asked and waits for all of it to end. `on` is called from the calling thread at each
-/// [`Moment`].
+/// Sends as asked between two sides that threads of this process serve, and waits for all of it to
+/// end. `on` is called from the calling thread at each [`Moment`].
 ///
 /// # Errors
 /// A usage error from [`LoadSpec::check`]; not supported or not permitted when sockets or threads
@@ -246,11 +251,10 @@ pub fn run(
     stop: &AtomicBool,
     on: &mut dyn FnMut(Moment),
 ) -> Result<LoadResult> {
-    spec.check()?;
-    match spec.protocol {
-        Protocol::Tcp => tcp::run(ends, spec, stop, on),
-        Protocol::Udp => udp::run(ends, spec, stop, on),
-    }
+    let side =
+        |netns: &Arc<NetnsThread>| Local::new(Place(Some(Arc::clone(netns))), ends.cpus.clone());
+    let run = Run { spec: spec.clone(), id: fastrand::u64(..), address: ends.wan_address };
+    half::drive(&mut side(&ends.lan), &mut side(&ends.wan), &run, stop, on)
 }
 
 /// Whether to go on waiting for the other side, before traffic begins.

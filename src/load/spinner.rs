@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet as Affinity, sched_setaffinity};
 
-use super::crew::Line;
+use super::crew::Moved;
 use crate::error::{Error, Result};
 use crate::host::clock;
 use crate::model::cpuset::CpuSet;
@@ -29,7 +29,7 @@ const STACK: usize = 64 << 10;
 /// Spinning threads; dropping them ends them.
 pub struct Spinners {
     stop: Arc<AtomicBool>,
-    threads: Vec<(CpuId, Arc<Line>, JoinHandle<()>)>,
+    threads: Vec<(CpuId, Arc<Moved>, JoinHandle<()>)>,
 }
 
 /// How far the spinners had come at one moment.
@@ -60,7 +60,7 @@ impl Spinners {
         let mut spinners = Self { stop: Arc::default(), threads: Vec::new() };
         for cpu in cpus.iter() {
             let failed = |e: io::Error| Error::not_supported(format!("spin on {cpu}"), e);
-            let (stop, count) = (spinners.stop.clone(), Arc::new(Line::default()));
+            let (stop, count) = (spinners.stop.clone(), Arc::new(Moved::default()));
             let (told, ready) = std::sync::mpsc::channel();
             let thread = {
                 let count = count.clone();
@@ -130,7 +130,7 @@ fn place(cpu: CpuId) -> io::Result<()> {
     sched::idle_priority()
 }
 
-fn spin(stop: &AtomicBool, count: &Line) {
+fn spin(stop: &AtomicBool, count: &Moved) {
     let mut x = 0x9e37_79b9_7f4a_7c15_u64;
     while !stop.load(Ordering::Relaxed) {
         for _ in 0..STEPS {

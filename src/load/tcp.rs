@@ -7,7 +7,7 @@
 //! timer per packet as bbr does. `sendfile` from memory was no better than `send`.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -19,16 +19,14 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, sockopt,
 };
 
-use super::crew::{
-    CONNECT_DEADLINE, Crew, Lane, Moved, Outcome, Role, SOCKET_TIMEOUT, Shift, due, result,
-};
-use super::{Ends, LoadResult, LoadSpec, Moment, still_waiting};
+use super::crew::{CONNECT_DEADLINE, Moved, Outcome, SOCKET_TIMEOUT, Shift, due};
+use super::half::{Half, Place, Role, Run, Side, Stream};
+use super::{LoadSpec, still_waiting, udp};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::clock;
 use crate::model::measurement::Direction;
-use crate::sys::netns::NetnsThread;
-use crate::sys::socket::{set_tcp_maxseg, tcp_info};
+use crate::sys::socket::set_tcp_maxseg;
 
 /// Bytes handed to the kernel per call.
 const CHUNK: usize = 128 << 10;
@@ -39,93 +37,152 @@ const TAKE: usize = 256 << 10;
 const SEND_BUFFERS: usize = 1 << 20;
 const SEND_BUFFER: (usize, usize) = (64 << 10, 256 << 10);
 
-/// A connection: `from` sends, `to` receives. The descriptors close with the last user.
-struct Pair {
-    from: TcpStream,
-    to: TcpStream,
+/// What the LAN says first on a stream: a message with the run's number, and the stream's number.
+const GREETING: usize = udp::HEADER + 4;
+/// A stream's first message.
+const STREAM: u32 = 5;
+
+/// Opens the port of a run.
+pub(super) fn listen(place: &Place, run: &Run) -> Result<(TcpListener, u16)> {
+    let what = format!("listen on {}", run.address);
+    let address = SocketAddr::new(run.address, 0);
+    let listener = place.inside(&what, move || TcpListener::bind(local(address)?))?;
+    let setup = |e: io::Error| Error::not_supported(what.clone(), e);
+    listener.set_nonblocking(true).map_err(setup)?;
+    congestion(&listener);
+    let port = listener.local_addr().map_err(setup)?.port();
+    Ok((listener, port))
 }
 
-pub(super) fn run(
-    ends: &Ends,
-    spec: &LoadSpec,
+/// The address itself, or any where it is not one of this machine's own: that of a NAT before it.
+pub(super) fn local(address: SocketAddr) -> io::Result<SocketAddr> {
+    match UdpSocket::bind(SocketAddr::new(address.ip(), 0)) {
+        Err(e) if e.kind() == io::ErrorKind::AddrNotAvailable => {
+            let any: IpAddr = if address.is_ipv6() {
+                Ipv6Addr::UNSPECIFIED.into()
+            } else {
+                Ipv4Addr::UNSPECIFIED.into()
+            };
+            Ok(SocketAddr::new(any, address.port()))
+        }
+        Err(e) => Err(e),
+        Ok(_) => Ok(address),
+    }
+}
+
+/// Opens all streams from the LAN, one by one.
+pub(super) fn connect(
+    half: &mut Half,
+    place: &Place,
+    run: &Run,
+    ports: &[u16],
     stop: &AtomicBool,
-    on: &mut dyn FnMut(Moment),
-) -> Result<LoadResult> {
-    let lanes = connect(ends, spec, stop)?;
-    let mut crew = Crew::new(ends);
+) -> Result<()> {
+    let deadline = clock::monotonic() + CONNECT_DEADLINE;
+    let [port] = ports else {
+        return Err(Error::usage("load", "TCP has one port for all streams"));
+    };
+    let to = SocketAddr::new(run.address, *port);
     let payload: Arc<[u8]> = payload().into();
-    let mut counters = Vec::new();
-    let mut pairs = Vec::new();
-    let mut moved = Vec::new();
-    for (direction, lane) in lanes {
-        let mut streams = Vec::new();
-        for pair in lane {
-            let (pair, count) = (Arc::new(pair), Arc::new(Moved::default()));
-            let rate = spec.rate.map(|r| r.0 / 8.0 / f64::from(spec.streams));
-            {
-                let (pair, count, payload) = (pair.clone(), count.clone(), payload.clone());
-                crew.spawn(direction, Role::Sender, move |shift| {
-                    send(&pair.from, &count, &payload, rate, shift)
-                })?;
-            }
-            {
-                let (pair, count) = (pair.clone(), count.clone());
-                crew.spawn(direction, Role::Receiver, move |shift| {
-                    receive(&pair.to, &count, shift)
-                })?;
-            }
-            counters.push(count.clone());
-            streams.push(count);
-            pairs.push((direction, pair));
+    let mut number = 0_u32;
+    for &direction in run.spec.directions() {
+        for _ in 0..run.spec.streams {
+            let socket = open(place, to, run.spec.mss, deadline, stop)?;
+            let mut greeting = udp::message(STREAM, run.id).to_vec();
+            greeting.extend_from_slice(&number.to_be_bytes());
+            let what = format!("connect to {to}");
+            // Nothing was sent yet: so few bytes always fit.
+            rustix::net::send(&socket, &greeting, SendFlags::NOSIGNAL)
+                .map_err(|e| Error::new(ExitCode::Refused, what, e))?;
+            add(half, Side::Lan, direction, socket, &run.spec, &payload)?;
+            number += 1;
         }
-        moved.push((direction, streams));
     }
-    let started = clock::monotonic();
-    crew.start(stop)?;
-    let window = crew.window(spec, stop, &counters, on);
-    crew.finish(window.interrupted, stop, || {
-        for (_, pair) in &pairs {
-            cut(&pair.from);
-            cut(&pair.to);
-        }
-    });
-    let homes = crew.home(window.seconds);
-    let total = clock::monotonic().saturating_sub(started).as_secs_f64();
-    let lanes: Vec<Lane> = moved
-        .into_iter()
-        .map(|(direction, streams)| {
-            let mine = pairs.iter().filter(|(d, _)| *d == direction).map(|(_, pair)| &**pair);
-            lane(direction, streams, mine)
-        })
-        .collect();
-    Ok(result(&window, total, &lanes, homes))
+    Ok(())
 }
 
-fn lane<'a>(
-    direction: Direction,
-    streams: Vec<Arc<Moved>>,
-    pairs: impl Iterator<Item = &'a Pair>,
-) -> Lane {
-    let mut lane = Lane {
-        direction,
-        streams,
-        header_bytes: 0,
-        retransmits: Some(0),
-        retransmitted_bytes: Some(0),
-    };
-    for pair in pairs {
-        let Ok(info) = tcp_info(&pair.from) else {
-            (lane.retransmits, lane.retransmitted_bytes) = (None, None);
-            continue;
-        };
-        let add = |sum: Option<u64>, more: Option<u64>| Some(sum? + more?);
-        lane.retransmits = add(lane.retransmits, Some(info.retransmits));
-        lane.retransmitted_bytes = add(lane.retransmitted_bytes, info.retransmitted_bytes);
-        // Ethernet, IP, TCP, and the timestamp option with its padding.
-        let ip = if pair.from.local_addr().is_ok_and(|a| a.is_ipv6()) { 40 } else { 20 };
-        lane.header_bytes = 14 + ip + 20 + if info.timestamps { 12 } else { 0 };
+/// Takes all streams at the WAN. Whoever else connects, and does not name run and stream, is
+/// dropped.
+pub(super) fn accept(
+    half: &mut Half,
+    listener: &TcpListener,
+    run: &Run,
+    stop: &AtomicBool,
+) -> Result<()> {
+    let what = "accept a TCP stream";
+    let deadline = clock::monotonic() + CONNECT_DEADLINE;
+    let directions = run.spec.directions();
+    let per_direction = usize::try_from(run.spec.streams).unwrap_or(0);
+    let all = directions.len() * per_direction;
+    let mut places: Vec<Option<TcpStream>> = (0..all).map(|_| None).collect();
+    let mut waiting: Vec<TcpStream> = Vec::new();
+    let mut missing = all;
+    while missing > 0 {
+        still_waiting(deadline, stop, what)?;
+        let slice = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+        match poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&slice)) {
+            Err(error) if error != Errno::INTR => return Err(Error::not_supported(what, error)),
+            _ => {}
+        }
+        while let Ok((socket, _)) = listener.accept() {
+            // More than could ever be ours are not kept.
+            if waiting.len() <= 2 * all && socket.set_nonblocking(true).is_ok() {
+                waiting.push(socket);
+            }
+        }
+        let mut still = Vec::new();
+        for socket in waiting.drain(..) {
+            let mut greeting = [0; GREETING];
+            match rustix::net::recv(&socket, &mut greeting, RecvFlags::PEEK) {
+                Err(Errno::AGAIN | Errno::INTR) => still.push(socket),
+                Ok((got, _)) if got > 0 && got < GREETING => still.push(socket),
+                Ok((GREETING, _)) => {
+                    let number = greeting.last_chunk().map(|n| u32::from_be_bytes(*n));
+                    let number = number.and_then(|n| usize::try_from(n).ok());
+                    let place = number.and_then(|n| places.get_mut(n));
+                    if udp::kind(&greeting) == Some((STREAM, run.id))
+                        && let Some(place @ None) = place
+                        && rustix::net::recv(&socket, &mut greeting, RecvFlags::empty()).is_ok()
+                    {
+                        *place = Some(socket);
+                        missing -= 1;
+                    }
+                }
+                _ => {}
+            }
+        }
+        waiting = still;
     }
-    lane
+    let payload: Arc<[u8]> = payload().into();
+    for (number, socket) in places.into_iter().flatten().enumerate() {
+        let direction = directions.get(number / per_direction.max(1)).copied();
+        let direction = direction.unwrap_or(Direction::Up);
+        add(half, Side::Wan, direction, socket, &run.spec, &payload)?;
+    }
+    Ok(())
+}
+
+/// Makes a connection a stream of this side.
+fn add(
+    half: &mut Half,
+    side: Side,
+    direction: Direction,
+    socket: TcpStream,
+    spec: &LoadSpec,
+    payload: &Arc<[u8]>,
+) -> Result<()> {
+    let role = Role::of(side, direction);
+    prepare(&socket, role, spec).map_err(|e| Error::not_supported("set up a TCP stream", e))?;
+    let (socket, moved) = (Arc::new(socket), Arc::new(Moved::default()));
+    let stream = Stream { direction, role, moved: moved.clone(), socket: Some(socket.clone()) };
+    match role {
+        Role::Sender => {
+            let rate = spec.rate.map(|r| r.0 / 8.0 / f64::from(spec.streams));
+            let payload = payload.clone();
+            half.add(stream, move |shift| send(&socket, &moved, &payload, rate, shift))
+        }
+        Role::Receiver => half.add(stream, move |shift| receive(&socket, &moved, shift)),
+    }
 }
 
 /// Bytes that no link compresses away, the same in every run.
@@ -157,7 +214,7 @@ fn send(
         match rustix::net::send(socket, piece, SendFlags::NOSIGNAL) {
             Ok(bytes) => {
                 sent += bytes as u64;
-                moved.sent.add(bytes as u64);
+                moved.add(bytes as u64);
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(error) => {
@@ -191,7 +248,7 @@ fn receive(socket: &TcpStream, moved: &Moved, shift: &mut Shift) -> Outcome {
                 outcome.acknowledged = !shift.aborted();
                 return outcome;
             }
-            Ok((_, bytes)) => moved.got.add(bytes as u64),
+            Ok((_, bytes)) => moved.add(bytes as u64),
             Err(Errno::AGAIN | Errno::INTR) if !shift.aborted() => {}
             Err(error) => {
                 if !shift.aborted() {
@@ -204,7 +261,7 @@ fn receive(socket: &TcpStream, moved: &Moved, shift: &mut Shift) -> Outcome {
 }
 
 /// Wakes whoever is blocked on the socket. ENOTCONN means that there is nobody.
-fn cut(socket: &TcpStream) {
+pub(super) fn cut(socket: &TcpStream) {
     match socket.shutdown(std::net::Shutdown::Both) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotConnected => {}
@@ -212,44 +269,15 @@ fn cut(socket: &TcpStream) {
     }
 }
 
-/// All connections of all directions, opened one by one from the LAN, so that the n-th to connect
-/// is the n-th to be accepted.
-fn connect(ends: &Ends, spec: &LoadSpec, stop: &AtomicBool) -> Result<Vec<(Direction, Vec<Pair>)>> {
-    let deadline = clock::monotonic() + CONNECT_DEADLINE;
-    let listening = SocketAddr::new(ends.wan_address, 0);
-    let what = format!("listen on {}", ends.wan_address);
-    let listener = inside(&ends.wan, &what, move || TcpListener::bind(listening))?;
-    let setup = |e: io::Error| Error::not_supported(what.clone(), e);
-    listener.set_nonblocking(true).map_err(setup)?;
-    congestion(&listener);
-    let address = listener.local_addr().map_err(setup)?;
-    let mut lanes = Vec::new();
-    for &direction in spec.directions() {
-        let mut lane = Vec::new();
-        for _ in 0..spec.streams {
-            let lan = open(ends, address, spec.mss, deadline, stop)?;
-            let wan = accept(&listener, deadline, stop)?;
-            let pair = match direction {
-                Direction::Down => Pair { from: wan, to: lan },
-                Direction::Up | Direction::Both => Pair { from: lan, to: wan },
-            };
-            prepare(&pair, spec).map_err(|e| Error::not_supported("set up a TCP stream", e))?;
-            lane.push(pair);
-        }
-        lanes.push((direction, lane));
+fn prepare(socket: &TcpStream, role: Role, spec: &LoadSpec) -> io::Result<()> {
+    socket.set_nonblocking(false)?;
+    socket.set_read_timeout(Some(SOCKET_TIMEOUT))?;
+    socket.set_write_timeout(Some(SOCKET_TIMEOUT))?;
+    if role == Role::Sender {
+        let streams = usize::try_from(spec.streams).unwrap_or(1).max(1);
+        let buffer = (SEND_BUFFERS / streams).clamp(SEND_BUFFER.0, SEND_BUFFER.1);
+        sockopt::set_socket_send_buffer_size(socket, buffer)?;
     }
-    Ok(lanes)
-}
-
-fn prepare(pair: &Pair, spec: &LoadSpec) -> io::Result<()> {
-    for socket in [&pair.from, &pair.to] {
-        socket.set_nonblocking(false)?;
-        socket.set_read_timeout(Some(SOCKET_TIMEOUT))?;
-        socket.set_write_timeout(Some(SOCKET_TIMEOUT))?;
-    }
-    let streams = usize::try_from(spec.streams).unwrap_or(1).max(1);
-    let buffer = (SEND_BUFFERS / streams).clamp(SEND_BUFFER.0, SEND_BUFFER.1);
-    sockopt::set_socket_send_buffer_size(&pair.from, buffer)?;
     Ok(())
 }
 
@@ -262,7 +290,7 @@ fn congestion(socket: impl std::os::fd::AsFd) {
 }
 
 fn open(
-    ends: &Ends,
+    place: &Place,
     to: SocketAddr,
     mss: Option<u32>,
     deadline: Duration,
@@ -270,7 +298,7 @@ fn open(
 ) -> Result<TcpStream> {
     let what = format!("connect to {to}");
     let family = if to.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
-    let socket: OwnedFd = inside(&ends.lan, &what, move || {
+    let socket: OwnedFd = place.inside(&what, move || {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         Ok(rustix::net::socket_with(family, SocketType::STREAM, flags, None)?)
     })?;
@@ -291,24 +319,6 @@ fn open(
         Err(error) => return Err(failed(error.into())),
     }
     Ok(socket.into())
-}
-
-fn accept(listener: &TcpListener, deadline: Duration, stop: &AtomicBool) -> Result<TcpStream> {
-    ready(listener, PollFlags::IN, deadline, stop, "accept a TCP stream")?;
-    let accepted = listener.accept();
-    accepted.map(|(s, _)| s).map_err(|e| Error::not_supported("accept a TCP stream", e))
-}
-
-/// Runs a socket-making job on the namespace's thread.
-pub(super) fn inside<T: Send + 'static>(
-    netns: &NetnsThread,
-    what: &str,
-    job: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T> {
-    netns
-        .run(job)
-        .map_err(|gone| Error::new(ExitCode::Refused, what, gone))?
-        .map_err(|e| Error::not_supported(what, e))
 }
 
 /// Waits until the socket is ready, in slices that look at the stop flag.

@@ -14,18 +14,17 @@
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{MMsgHdr, RecvFlags, SendAncillaryBuffer, SendFlags, sendmmsg, sockopt};
 
-use super::crew::{
-    CONNECT_DEADLINE, Crew, Lane, Moved, Outcome, Role, SOCKET_TIMEOUT, Shift, due, result,
-};
+use super::crew::{CONNECT_DEADLINE, Moved, Outcome, SOCKET_TIMEOUT, Shift, due};
 use super::frames::{self, Listener, Way};
-pub(super) use super::tcp::inside;
-use super::{Datagrams, Ends, LoadResult, LoadSpec, Moment, Sender, still_waiting};
+use super::half::{Half, Place, Role, Run, Side, Stream};
+use super::tcp::local;
+use super::{Datagrams, LoadSpec, Sender, still_waiting};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::clock;
@@ -50,130 +49,183 @@ const CATCH_UP: f64 = 1.1;
 /// A burst that the receiving thread's wake-up takes to read must fit: 4 MiB.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-struct Pair {
-    from: UdpSocket,
-    to: UdpSocket,
+/// What one end of a flow sends by.
+struct Flow {
+    socket: UdpSocket,
     /// Past the sender's IP stack, where that was asked for.
     way: Option<Way>,
 }
 
-pub(super) fn run(
-    ends: &Ends,
-    spec: &LoadSpec,
-    stop: &AtomicBool,
-    on: &mut dyn FnMut(Moment),
-) -> Result<LoadResult> {
-    let deadline = clock::monotonic() + CONNECT_DEADLINE;
-    let mut crew = Crew::new(ends);
-    let mut all = Vec::new();
-    let mut lanes = Vec::new();
-    for &direction in spec.directions() {
-        let mut streams = Vec::new();
-        for _ in 0..spec.streams {
-            let pair = Arc::new(connect(ends, spec, direction, deadline, stop)?);
-            let moved = Arc::new(Moved::default());
-            let rate = spec.rate.map(|r| r.0 / 8.0 / f64::from(spec.streams));
-            let size = spec.datagram;
-            {
-                let (pair, moved) = (pair.clone(), moved.clone());
-                crew.spawn(direction, Role::Sender, move |shift| {
-                    send(&pair, &moved, size, rate, shift)
-                })?;
-            }
-            {
-                let moved = moved.clone();
-                crew.spawn(direction, Role::Receiver, move |shift| {
-                    receive(&pair.to, &moved, shift)
-                })?;
-            }
-            all.push(moved.clone());
-            streams.push(moved);
-        }
-        let ip = if ends.wan_address.is_ipv6() { 40 } else { 20 };
-        lanes.push(Lane {
-            direction,
-            streams,
-            header_bytes: 14 + ip + 8,
-            retransmits: None,
-            retransmitted_bytes: None,
-        });
-    }
-    let started = clock::monotonic();
-    crew.start(stop)?;
-    let window = crew.window(spec, stop, &all, on);
-    // No socket call blocks for longer than SOCKET_TIMEOUT, so nothing needs to be cut.
-    crew.finish(window.interrupted, stop, || {});
-    let homes = crew.home(window.seconds);
-    let total = clock::monotonic().saturating_sub(started).as_secs_f64();
-    Ok(result(&window, total, &lanes, homes))
+/// A socket of the WAN that waits for its flow.
+pub(super) struct Waiting {
+    direction: Direction,
+    socket: UdpSocket,
+    listener: Option<Listener>,
+    met: bool,
 }
 
-/// A pair of sockets, each connected to where the other appears from its side.
-fn connect(
-    ends: &Ends,
-    spec: &LoadSpec,
-    direction: Direction,
+/// How often the WAN answers each greeting: one answer at least must get back.
+const ANSWERS: u32 = 3;
+/// How long the first reading of a greeting waits.
+const GREETING: Duration = Duration::from_millis(20);
+
+/// Opens a port for each flow of a run, in the order of the directions.
+pub(super) fn listen(place: &Place, run: &Run) -> Result<(Vec<Waiting>, Vec<u16>)> {
+    let what = format!("listen on {}", run.address);
+    let (mut waiting, mut ports) = (Vec::new(), Vec::new());
+    for &direction in run.spec.directions() {
+        for _ in 0..run.spec.streams {
+            let address = SocketAddr::new(run.address, 0);
+            let socket = place.inside(&what, move || UdpSocket::bind(local(address)?))?;
+            let port = socket.local_addr().and_then(|a| {
+                socket.set_write_timeout(Some(SOCKET_TIMEOUT))?;
+                socket.set_nonblocking(true)?;
+                Ok(a.port())
+            });
+            ports.push(port.map_err(|e| Error::not_supported(what.clone(), e))?);
+            let sends = Role::of(Side::Wan, direction) == Role::Sender;
+            let listener = if sends { frames_wanted(place, run)? } else { None };
+            waiting.push(Waiting { direction, socket, listener, met: false });
+        }
+    }
+    Ok((waiting, ports))
+}
+
+/// Where frames were asked for: to be opened before the other side's greeting can come.
+fn frames_wanted(place: &Place, run: &Run) -> Result<Option<Listener>> {
+    if run.spec.sender == Sender::Socket {
+        return Ok(None);
+    }
+    frames::check(run.address).map_err(|e| Error::not_supported("send ready-made frames", e))?;
+    Listener::open(place).map(Some)
+}
+
+/// Takes all flows at the WAN: each socket is connected to where the LAN appears from here.
+pub(super) fn accept(
+    half: &mut Half,
+    place: &Place,
+    mut waiting: Vec<Waiting>,
+    run: &Run,
+    stop: &AtomicBool,
+) -> Result<()> {
+    let deadline = clock::monotonic() + CONNECT_DEADLINE;
+    let what = "accept a UDP flow";
+    let failed = |e: io::Error| Error::new(ExitCode::Refused, what, e);
+    let hello = message(HELLO, run.id);
+    let mut buffer = [0; HEADER];
+    while waiting.iter().any(|w| !w.met) {
+        still_waiting(deadline, stop, what)?;
+        let mut idle = true;
+        for one in waiting.iter_mut().filter(|w| !w.met) {
+            let Ok((_, peer)) = one.socket.recv_from(&mut buffer) else { continue };
+            idle = false;
+            if kind(&buffer) != Some((HELLO, run.id)) {
+                continue;
+            }
+            one.socket.connect(peer).map_err(failed)?;
+            for _ in 0..ANSWERS {
+                one.socket.send(&hello).map_err(failed)?;
+            }
+            one.met = true;
+        }
+        if idle {
+            clock::sleep(Duration::from_millis(1));
+        }
+    }
+    for one in waiting {
+        one.socket.set_nonblocking(false).map_err(failed)?;
+        let port = one.socket.local_addr().map_err(failed)?.port();
+        let way = way(one.listener, place, port, run, deadline, stop)?;
+        add(half, Side::Wan, one.direction, Flow { socket: one.socket, way }, &run.spec)?;
+    }
+    Ok(())
+}
+
+fn way(
+    listener: Option<Listener>,
+    place: &Place,
+    port: u16,
+    run: &Run,
     deadline: Duration,
     stop: &AtomicBool,
-) -> Result<Pair> {
-    let here = SocketAddr::new(ends.wan_address, 0);
-    let any: SocketAddr = if here.is_ipv6() { ([0u16; 8], 0).into() } else { ([0u8; 4], 0).into() };
-    let what = format!("open a UDP flow to {}", ends.wan_address);
-    let wan = inside(&ends.wan, &what, move || UdpSocket::bind(here))?;
-    let lan = inside(&ends.lan, &what, move || UdpSocket::bind(any))?;
+) -> Result<Option<Way>> {
+    let way = listener.map(|seen| seen.way(place, port, run.spec.datagram, deadline, stop));
+    way.transpose()
+}
+
+/// Opens all flows from the LAN: greets until the WAN answers, which opens the NAT mapping and
+/// shows that there is a way back, or the report could never arrive.
+pub(super) fn connect(
+    half: &mut Half,
+    place: &Place,
+    run: &Run,
+    ports: &[u16],
+    stop: &AtomicBool,
+) -> Result<()> {
+    let deadline = clock::monotonic() + CONNECT_DEADLINE;
+    let what = format!("open a UDP flow to {}", run.address);
     let failed = |e: io::Error| Error::new(ExitCode::Refused, what.clone(), e);
-    for socket in [&wan, &lan] {
-        socket.set_read_timeout(Some(Duration::from_millis(20))).map_err(failed)?;
-        socket.set_write_timeout(Some(SOCKET_TIMEOUT)).map_err(failed)?;
-    }
-    lan.connect(wan.local_addr().map_err(failed)?).map_err(failed)?;
-    let sending = if direction == Direction::Down { &ends.wan } else { &ends.lan };
-    let listener = match spec.sender {
-        Sender::Socket => None,
-        Sender::Frames => {
-            frames::check(ends.wan_address)
-                .map_err(|e| Error::not_supported("send ready-made frames", e))?;
-            Some(Listener::open(sending)?)
-        }
-    };
-    let hello = message(HELLO, 0);
-    let mut buffer = [0u8; HEADER];
-    loop {
-        still_waiting(deadline, stop, &what)?;
-        // A refusal (ICMP) of an earlier HELLO may surface at any call: try again until time is up.
-        if lan.send(&hello).is_err() {
-            clock::sleep(Duration::from_millis(20));
-            continue;
-        }
-        let Ok((_, peer)) = wan.recv_from(&mut buffer) else { continue };
-        if kind(&buffer) == Some((HELLO, 0)) {
-            wan.connect(peer).map_err(failed)?;
-            break;
-        }
-    }
-    // The way back must be open too, or the report could never arrive.
-    while clock::monotonic() < deadline && !stop.load(Ordering::Relaxed) {
-        if wan.send(&hello).is_ok()
-            && lan.recv(&mut buffer).is_ok()
-            && kind(&buffer) == Some((HELLO, 0))
-        {
-            let (from, to) = match direction {
-                Direction::Down => (wan, lan),
-                Direction::Up | Direction::Both => (lan, wan),
+    let any: SocketAddr =
+        if run.address.is_ipv6() { ([0u16; 8], 0).into() } else { ([0u8; 4], 0).into() };
+    let hello = message(HELLO, run.id);
+    let mut ports = ports.iter();
+    for &direction in run.spec.directions() {
+        for _ in 0..run.spec.streams {
+            let Some(port) = ports.next() else {
+                return Err(Error::usage("load", "UDP has a port for each flow"));
             };
-            let port = from.local_addr().map_err(failed)?.port();
-            let way = match listener {
-                None => None,
-                Some(seen) => Some(seen.way(sending, port, spec.datagram, deadline, stop)?),
-            };
-            let pair = Pair { from, to, way };
-            pair.from.set_read_timeout(Some(SOCKET_TIMEOUT)).map_err(failed)?;
-            pair.to.set_read_timeout(Some(SOCKET_TIMEOUT / 2)).map_err(failed)?;
-            receive_buffer(&pair.to);
-            return Ok(pair);
+            let socket = place.inside(&what, move || UdpSocket::bind(any))?;
+            socket.set_read_timeout(Some(GREETING)).map_err(failed)?;
+            socket.set_write_timeout(Some(SOCKET_TIMEOUT)).map_err(failed)?;
+            let sends = Role::of(Side::Lan, direction) == Role::Sender;
+            let listener = if sends { frames_wanted(place, run)? } else { None };
+            socket.connect(SocketAddr::new(run.address, *port)).map_err(failed)?;
+            let mut buffer = [0; HEADER];
+            loop {
+                still_waiting(deadline, stop, &what)?;
+                // A refusal (ICMP) of an earlier HELLO may surface at any call: try again until
+                // time is up.
+                if socket.send(&hello).is_err() {
+                    clock::sleep(GREETING);
+                } else if socket.recv(&mut buffer).is_ok() && kind(&buffer) == Some((HELLO, run.id))
+                {
+                    break;
+                }
+            }
+            let port = socket.local_addr().map_err(failed)?.port();
+            let way = way(listener, place, port, run, deadline, stop)?;
+            add(half, Side::Lan, direction, Flow { socket, way }, &run.spec)?;
         }
     }
-    Err(Error::new(ExitCode::Refused, what, "no way back from the WAN in time"))
+    Ok(())
+}
+
+/// Makes a connected socket a stream of this side.
+fn add(
+    half: &mut Half,
+    side: Side,
+    direction: Direction,
+    flow: Flow,
+    spec: &LoadSpec,
+) -> Result<()> {
+    let role = Role::of(side, direction);
+    let wait = if role == Role::Sender { SOCKET_TIMEOUT } else { SOCKET_TIMEOUT / 2 };
+    flow.socket
+        .set_read_timeout(Some(wait))
+        .map_err(|e| Error::not_supported("set up a UDP flow", e))?;
+    let moved = Arc::new(Moved::default());
+    let stream = Stream { direction, role, moved: moved.clone(), socket: None };
+    match role {
+        Role::Sender => {
+            let (size, rate) =
+                (spec.datagram, spec.rate.map(|r| r.0 / 8.0 / f64::from(spec.streams)));
+            half.add(stream, move |shift| send(&flow, &moved, size, rate, shift))
+        }
+        Role::Receiver => {
+            receive_buffer(&flow.socket);
+            half.add(stream, move |shift| receive(&flow.socket, &moved, shift))
+        }
+    }
 }
 
 fn receive_buffer(socket: &UdpSocket) {
@@ -208,9 +260,9 @@ pub(super) fn kind(bytes: &[u8]) -> Option<(u32, u64)> {
     Some((u32_at(bytes, 4)?, u64_at(bytes, 8)?))
 }
 
-fn send(pair: &Pair, moved: &Moved, size: usize, rate: Option<f64>, shift: &mut Shift) -> Outcome {
+fn send(flow: &Flow, moved: &Moved, size: usize, rate: Option<f64>, shift: &mut Shift) -> Outcome {
     let mut outcome = Outcome::default();
-    let socket = &pair.from;
+    let socket = &flow.socket;
     let padding = vec![0x5a; size.saturating_sub(HEADER)];
     let batch = rate.map_or(BATCH, |r| ((r * 0.001 / size as f64) as usize).clamp(1, BATCH));
     let started = clock::monotonic();
@@ -222,14 +274,14 @@ fn send(pair: &Pair, moved: &Moved, size: usize, rate: Option<f64>, shift: &mut 
             shift.pause_until(due(started, next * size as u64, rate).max(earliest));
             earliest = due(clock::monotonic(), (batch * size) as u64, rate * CATCH_UP);
         }
-        let burst = match &pair.way {
+        let burst = match &flow.way {
             None => burst(socket, next, batch, &padding),
             Some(way) => way.burst(next, batch, &padding),
         };
         match burst {
             Ok(sent) => {
                 next += sent as u64;
-                moved.sent.add((sent * size) as u64);
+                moved.add((sent * size) as u64);
             }
             // An ICMP error of an earlier datagram, or no buffer for a moment: that one is lost, as
             // the receiver's count will show.
@@ -294,7 +346,7 @@ fn receive(socket: &UdpSocket, moved: &Moved, shift: &mut Shift) -> Outcome {
         match rustix::net::recv(socket, &mut buffer, RecvFlags::TRUNC) {
             Ok((_, length)) => match kind(&buffer) {
                 Some((DATA, number)) if length >= HEADER && seen.take(number) => {
-                    moved.got.add(length as u64);
+                    moved.add(length as u64);
                 }
                 Some((END, sent)) => {
                     if let Err(error) = socket.send(&seen.report(sent)) {
