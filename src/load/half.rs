@@ -544,3 +544,50 @@ fn merge(
         interrupted: interrupted || (lost.is_none() && halves.iter().any(|half| !half.whole)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn half(side: Side, bytes: u64, seconds: f64) -> HalfResult {
+        let role = Role::of(side, Direction::Down);
+        let flow = HalfFlow {
+            direction: Direction::Down,
+            role,
+            window_bytes: bytes,
+            bytes,
+            header_bytes: if role == Role::Sender { 66 } else { 0 },
+            retransmits: (role == Role::Sender).then_some(3),
+            retransmitted_bytes: None,
+            datagrams: None,
+            acknowledged: if role == Role::Receiver { 2 } else { 0 },
+            error: None,
+            cpu_seconds: 0.25,
+            busiest_thread: 0.5,
+        };
+        HalfResult { seconds, total_seconds: seconds, whole: true, flows: vec![flow] }
+    }
+
+    #[test]
+    fn what_arrived_is_the_receivers_figure_by_its_own_clock() {
+        let spec = LoadSpec::tcp(Direction::Down, 2, 1.0, 0.0);
+        let halves = [Some(half(Side::Lan, 1000, 1.25)), Some(half(Side::Wan, 1100, 1.0))];
+        let run = merge(&spec, halves, false, None);
+        assert_eq!((run.seconds, run.interrupted), (1.25, false));
+        let flow = &run.flows[0];
+        assert_eq!((flow.window_bytes, flow.window_sent, flow.unacknowledged), (1000, 1100, 0));
+        assert_eq!((flow.retransmits, flow.header_bytes), (Some(3), 66));
+        assert_eq!((flow.cpu_seconds, flow.busiest_thread), (0.5, 0.5));
+    }
+
+    #[test]
+    fn a_side_that_is_lost_leaves_no_acknowledgement_and_its_reason() {
+        let spec = LoadSpec::tcp(Direction::Down, 2, 1.0, 0.0);
+        let lost = Error::new(ExitCode::Refused, "lan agent", "gone");
+        let run = merge(&spec, [None, Some(half(Side::Wan, 1100, 1.0))], false, Some(&lost));
+        let flow = &run.flows[0];
+        assert_eq!((flow.window_bytes, flow.unacknowledged), (0, 2));
+        assert_eq!(flow.error.as_deref(), Some("lan agent: gone"));
+        assert!(!run.interrupted, "the loss is the reason, not the user");
+    }
+}
