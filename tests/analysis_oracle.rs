@@ -7,13 +7,14 @@ mod common;
 
 use common::{Truth, cell, refuse, simulate};
 use linerate::experiment::{Effect, analyse};
+use linerate::model::goal::{Combination, Design, Factor, Varied};
 use linerate::model::measurement::{CellRole, Direction, Experiment, RefusalCode};
 use serde_json::Value;
 
-fn oracle() -> Value {
+fn oracle(of: &str) -> Value {
     let all: Value =
         serde_json::from_str(include_str!("../fixtures/statistics/oracle.json")).unwrap();
-    all["analysis"][0].clone()
+    all[of][0].clone()
 }
 
 fn experiment(oracle: &Value) -> Experiment {
@@ -56,7 +57,7 @@ fn same_effect(ours: &Effect, theirs: &Value, what: &str) {
 
 #[test]
 fn a_whole_analysis_agrees_with_scipy() {
-    let oracle = oracle();
+    let oracle = oracle("analysis");
     let analysis = analyse(&experiment(&oracle));
 
     for theirs in oracle["overall"].as_array().unwrap() {
@@ -96,4 +97,52 @@ fn a_whole_analysis_agrees_with_scipy() {
     agree(drift.low, &oracle["drift"][1], "drift low");
     agree(drift.high, &oracle["drift"][2], "drift high");
     assert_eq!((analysis.cells, analysis.refused_cells), (108, 5));
+}
+
+#[test]
+fn the_effects_of_a_factorial_agree_with_scipy() {
+    let oracle = oracle("factorial");
+    let (first, second) = (["off", "on"], ["low", "mid", "high"]);
+    let names: Vec<(String, Vec<String>)> = first
+        .iter()
+        .flat_map(|a| {
+            second.iter().map(move |b| (format!("{a} {b}"), vec![(*a).into(), (*b).into()]))
+        })
+        .collect();
+    let mut experiment = simulate(&Truth::default());
+    let like = experiment.candidates[0].clone();
+    let named =
+        |name: &String| linerate::model::plan::Candidate { name: name.clone(), ..like.clone() };
+    experiment.candidates = names.iter().map(|(name, _)| named(name)).collect();
+    experiment.baseline = names[0].0.clone();
+    experiment.directions = vec![Direction::Down];
+    let factor = |name: &str, levels: &[&str]| Factor {
+        name: name.into(),
+        levels: levels.iter().map(|l| (*l).to_owned()).collect(),
+    };
+    experiment.design = Design::Factorial(Varied {
+        factors: vec![factor("first", &first), factor("second", &second)],
+        combinations: names
+            .iter()
+            .map(|(name, levels)| Combination { candidate: name.clone(), levels: levels.clone() })
+            .collect(),
+    });
+    experiment.cells.clear();
+    for (block, row) in (0..).zip(oracle["rates"].as_array().unwrap()) {
+        for ((name, _), rate) in names.iter().zip(row.as_array().unwrap()) {
+            let Some(rate) = rate.as_f64() else { continue };
+            experiment.cells.push(cell(block, CellRole::Body, name, Direction::Down, rate));
+        }
+    }
+    let effects = analyse(&experiment).effects;
+    let theirs = oracle["effects"].as_array().unwrap();
+    assert_eq!(effects.len(), theirs.len());
+    for (ours, theirs) in effects.iter().zip(theirs) {
+        let parts: Vec<String> =
+            ours.steps.iter().map(|s| format!("{} {}", s.factor, s.to)).collect();
+        assert_eq!(parts.join(" "), theirs["name"].as_str().unwrap());
+        let ours = ours.effect.unwrap();
+        same_effect(&ours, theirs, &parts.join(" "));
+        agree(ours.p.unwrap(), &theirs["p"], "p");
+    }
 }

@@ -21,9 +21,10 @@ use crate::lab::{self, Counted, Lab, Programs};
 use crate::load::{self, Ends, FlowResult, LoadResult, LoadSpec, Moment};
 use crate::model::cpuset::CpuSet;
 use crate::model::measurement::{DeviceUse, Direction, Flow, Measurement, Protocol, SideFigures};
+use crate::model::starved::{Rates, starved};
 use crate::model::units::BitRate;
 use crate::sample::{CpuCounters, DeviceCounters, DevicesUse, Health};
-use rules::{DeviceFacts, Facts, FlowFacts, Rates};
+use rules::{DeviceFacts, Facts, FlowFacts};
 
 /// Quiet time before a run, so that the last one's connections are closed on both sides.
 const SETTLE: Duration = Duration::from_millis(50);
@@ -173,7 +174,7 @@ fn each_direction(
         flow.map_or(BitRate(0.0), |f| f.goodput)
     };
     let together = Rates { down: rate(Direction::Down), up: rate(Direction::Up) };
-    both.refusals.extend(rules::starved(alone, together));
+    both.refusals.extend(starved(alone, together));
     Ok(vec![down, up, both])
 }
 

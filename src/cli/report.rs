@@ -7,13 +7,14 @@ use super::args::{ReportArgs, ReportFormat};
 use super::context::Context;
 use crate::error::Result;
 use crate::exit_code::ExitCode;
-use crate::experiment::{Analysis, analyse};
+use crate::experiment::{Analysis, analyse, refuse_starved};
 use crate::model::measurement::Experiment;
 use crate::{report, store};
 
 /// Runs the command.
 pub(super) fn run(context: &Context, args: &ReportArgs) -> Result<ExitCode> {
-    let experiment = store::result::read(&args.result)?;
+    let mut experiment = store::result::read(&args.result)?;
+    refuse_starved(&mut experiment);
     let analysis = analyse(&experiment);
     if context.out.json {
         context.out.json(&analysis)?;

@@ -11,7 +11,7 @@ use super::output::Output;
 use super::{confirm, interrupt, plan as plan_verb, report as report_verb, scenarios};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
-use crate::experiment::analyse;
+use crate::experiment::{analyse, refuse_starved};
 use crate::host::clock;
 use crate::model::goal::{Design, Goal};
 use crate::model::measurement::{Direction, Ended, EvidenceClass, Experiment, Protocol};
@@ -65,6 +65,7 @@ pub(super) fn run(context: &Context, args: &TuneArgs) -> Result<ExitCode> {
     // The lab is taken down before anything else can fail.
     drop(bench);
     ran?;
+    refuse_starved(&mut experiment);
     finish(context, args, &experiment, &stop)
 }
 
@@ -172,6 +173,7 @@ fn blank(
         machine: snapshot.machine.clone(),
         cpus: snapshot.cpus.iter().filter(|c| c.online).map(|c| c.id).collect(),
         scenario: args.load.scenario_of(args.scenario, Protocol::Tcp),
+        link: None,
         quick: args.quick,
         baseline,
         goal: Goal::default(),

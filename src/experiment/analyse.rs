@@ -4,22 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use super::effects::{self, FactorEffect};
 use super::levels::{Levels, usable_rate};
+use super::line::{self, AtLine};
 use super::verdict::{self, BAND, Best, Leaning, Verdict};
 use super::{CONFIDENCE, MIN_BLOCKS, stats};
+use crate::model::goal::Design;
 use crate::model::measurement::{Direction, Experiment, RefusalCode};
 use crate::model::units::BitRate;
-
-/// From this share of what the line can carry, a rate tells of the line and not of the router.
-const CENSORED_FROM: f64 = 0.98;
-
-/// What an analysis may take into account beside the record.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Options {
-    /// Highest payload rate that the line can carry in one direction; `None` in the lab, where
-    /// there is no line.
-    pub line_rate: Option<BitRate>,
-}
 
 /// A ratio of rates, estimated from paired contrasts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -100,6 +92,16 @@ pub struct Rate {
     pub interval: Option<(BitRate, BitRate)>,
 }
 
+/// Ratios to the baseline as they came out, however few blocks they rest on: no interval, so no
+/// claim.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Observed {
+    /// Over all directions.
+    pub overall: Option<f64>,
+    /// In each.
+    pub directions: Vec<(Direction, Option<f64>)>,
+}
+
 /// What is known of a candidate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CandidateResult {
@@ -111,6 +113,8 @@ pub struct CandidateResult {
     pub overall: Option<Effect>,
     /// Against the baseline per direction; p by sign-flip, Holm over candidates and directions.
     pub directions: Vec<(Direction, Option<Effect>)>,
+    /// The bare ratios, which need no three blocks.
+    pub observed: Observed,
     /// What may be claimed.
     pub verdict: Verdict,
 }
@@ -172,8 +176,12 @@ pub struct Analysis {
     pub candidates: Vec<CandidateResult>,
     /// The best set; `None` where there is nothing to compare.
     pub best: Option<Best>,
+    /// What each factor does, and each two together; empty unless it is a full factorial.
+    pub effects: Vec<FactorEffect>,
     /// The noise floor.
     pub noise: Noise,
+    /// Directions in which the line sets the rate.
+    pub at_line: Vec<AtLine>,
     /// Cells that ran.
     pub cells: usize,
     /// Cells that were refused.
@@ -192,15 +200,9 @@ impl Analysis {
     }
 }
 
-/// Analyses an experiment without a line whose rate could limit it.
-#[must_use]
-pub fn analyse(experiment: &Experiment) -> Analysis {
-    analyse_with(experiment, &Options::default())
-}
-
 /// Analyses an experiment.
 #[must_use]
-pub fn analyse_with(experiment: &Experiment, options: &Options) -> Analysis {
+pub fn analyse(experiment: &Experiment) -> Analysis {
     let levels = Levels::new(experiment);
     let usable_blocks = usable_blocks(experiment, &levels);
     let refusals = refusals(experiment);
@@ -214,7 +216,7 @@ pub fn analyse_with(experiment: &Experiment, options: &Options) -> Analysis {
         candidate.rates = experiment
             .directions
             .iter()
-            .map(|d| rate(experiment, &levels, options, &candidate.name, *d))
+            .map(|d| rate(experiment, &levels, &candidate.name, *d))
             .collect();
         if candidate.name != experiment.baseline {
             candidate.verdict = verdict::judge(candidate.overall.as_ref());
@@ -227,11 +229,13 @@ pub fn analyse_with(experiment: &Experiment, options: &Options) -> Analysis {
         blocks: levels.blocks.len(),
         usable_blocks,
         best,
+        effects: effects::effects(experiment, &levels),
         noise: noise(experiment, &levels),
         cells: experiment.cells.len(),
         refused_cells,
         refusals,
-        notes: notes(experiment, &candidates),
+        notes: notes(experiment, &levels, &candidates, refused.is_some()),
+        at_line: levels.at_line,
         refused,
         candidates,
     }
@@ -300,8 +304,14 @@ fn why_refused(
             experiment.baseline
         )
     } else if usable < MIN_BLOCKS {
-        let plural = if usable == 1 { "" } else { "s" };
-        format!("{usable} usable block{plural}; at least {MIN_BLOCKS} are needed")
+        match usable {
+            0 => format!("no usable block; at least {MIN_BLOCKS} are needed"),
+            1 => format!(
+                "1 usable block: one replicate has no interval, so what came out is shown and \
+                 nothing is claimed; at least {MIN_BLOCKS} are needed"
+            ),
+            _ => format!("{usable} usable blocks; at least {MIN_BLOCKS} are needed"),
+        }
     } else {
         format!("no candidate has {MIN_BLOCKS} blocks that can be compared")
     }
@@ -326,6 +336,7 @@ fn effects(experiment: &Experiment, levels: &Levels<'_>) -> Vec<CandidateResult>
                 rates: Vec::new(),
                 overall: of(None),
                 directions: experiment.directions.iter().map(|d| (*d, of(Some(*d)))).collect(),
+                observed: observed(experiment, levels, &c.name),
                 verdict: Verdict::Baseline,
             }
         })
@@ -358,13 +369,23 @@ fn effects(experiment: &Experiment, levels: &Levels<'_>) -> Vec<CandidateResult>
     results
 }
 
-fn rate(
-    experiment: &Experiment,
-    levels: &Levels<'_>,
-    options: &Options,
-    name: &str,
-    direction: Direction,
-) -> Rate {
+fn observed(experiment: &Experiment, levels: &Levels<'_>, name: &str) -> Observed {
+    let baseline = experiment.baseline.as_str();
+    if name == baseline {
+        return Observed::default();
+    }
+    let of = |direction| {
+        let contrasts = levels.contrasts(name, baseline, direction);
+        let known: Vec<f64> = contrasts.into_iter().flatten().collect();
+        stats::mean(&known).map(f64::exp)
+    };
+    Observed {
+        overall: of(None),
+        directions: experiment.directions.iter().map(|d| (*d, of(Some(*d)))).collect(),
+    }
+}
+
+fn rate(experiment: &Experiment, levels: &Levels<'_>, name: &str, direction: Direction) -> Rate {
     let cells = || {
         experiment
             .cells
@@ -372,11 +393,8 @@ fn rate(
             .filter(move |c| c.candidate == name && c.measurement.direction == direction)
     };
     let usable = || cells().filter(|c| usable_rate(c).is_some());
-    let censored = options.line_rate.map_or(0, |line| {
-        usable()
-            .filter(|c| c.measurement.flows.iter().any(|f| f.goodput.0 >= CENSORED_FROM * line.0))
-            .count()
-    });
+    let ceiling = line::ceiling(experiment);
+    let censored = usable().filter(|c| line::fills(c, ceiling)).count();
     let series = levels.series(name, direction);
     let back = |ln: f64| BitRate(ln.exp());
     Rate {
@@ -454,27 +472,49 @@ fn exploratory(
     why
 }
 
-fn notes(experiment: &Experiment, candidates: &[CandidateResult]) -> Vec<String> {
-    let at_line: Vec<&str> = candidates
-        .iter()
-        .filter(|c| c.rates.iter().any(|r| r.censored > 0))
-        .map(|c| c.name.as_str())
-        .collect();
+fn notes(
+    experiment: &Experiment,
+    levels: &Levels<'_>,
+    candidates: &[CandidateResult],
+    refused: bool,
+) -> Vec<String> {
     let mut notes = Vec::new();
-    if !at_line.is_empty() {
-        notes.push(format!(
-            "{} reached 98 % of what the line can carry: the line limits these figures, not the \
-             router, so ratios between them are lower bounds and equal rates do not mean equal \
-             settings. CPU cost per packet, which would still tell them apart, is not compared",
-            at_line.join(", ")
-        ));
+    let ceiling = line::ceiling(experiment).map_or(0.0, BitRate::mbps);
+    for at in &levels.at_line {
+        let full = format!(
+            "{}: {} reached 98 % of what the line can carry ({ceiling:.0} Mbit/s): there the line \
+             limits, not the router",
+            at.direction,
+            at.candidates.join(", ")
+        );
+        notes.push(if at.by_cpu {
+            format!(
+                "{full}. So {} is compared by packets per second of CPU time and not by rate",
+                at.direction
+            )
+        } else {
+            format!(
+                "{full}, so ratios to them are lower bounds and equal rates do not mean equal \
+                 settings; small packets would tell them apart"
+            )
+        });
     }
     let unmeasured: Vec<&str> = candidates
         .iter()
         .filter(|c| c.verdict == Verdict::NotMeasured)
         .map(|c| c.name.as_str())
         .collect();
-    if !unmeasured.is_empty() {
+    if let Design::Factorial(varied) = &experiment.design
+        && effects::effects(experiment, levels).is_empty()
+    {
+        let names: Vec<&str> = varied.factors.iter().map(|f| f.name.as_str()).collect();
+        notes.push(format!(
+            "no effects of {} by themselves: not every combination of their levels is there",
+            names.join(", ")
+        ));
+    }
+    // Of all of them the refusal tells.
+    if !(unmeasured.is_empty() || refused) {
         notes.push(format!(
             "{} could not be compared with {}: fewer than {MIN_BLOCKS} usable blocks",
             unmeasured.join(", "),

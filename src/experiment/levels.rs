@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::line::{self, AtLine};
 use super::stats;
+use crate::model::goal::Quantity;
 use crate::model::measurement::{Cell, CellRole, Direction, Experiment};
 
 /// By block, candidate and direction.
@@ -11,9 +13,14 @@ type Responses<'a> = BTreeMap<(u32, &'a str, Direction), Vec<f64>>;
 /// The responses of an experiment's valid cells.
 pub(super) struct Levels<'a> {
     experiment: &'a Experiment,
+    /// Rates as logarithms.
+    rates: Responses<'a>,
+    /// What a direction is compared by: rates, or CPU time where they fill the line.
     responses: Responses<'a>,
     /// Of each term of the objective.
     terms: Vec<Responses<'a>>,
+    /// Where candidates fill the line.
+    pub(super) at_line: Vec<AtLine>,
     /// Blocks that were begun, ascending.
     pub(super) blocks: Vec<u32>,
 }
@@ -28,22 +35,33 @@ pub fn usable_rate(cell: &Cell) -> Option<f64> {
 
 impl<'a> Levels<'a> {
     pub(super) fn new(experiment: &'a Experiment) -> Self {
-        let mut responses = Responses::new();
+        let at_line = line::at_line(experiment);
+        let (mut rates, mut responses) = (Responses::new(), Responses::new());
         let objective = experiment.goal.objective.terms();
         let mut terms = vec![Responses::new(); objective.len()];
         let mut blocks = BTreeSet::new();
         for cell in &experiment.cells {
             blocks.insert(cell.block);
             let Some(rate) = usable_rate(cell) else { continue };
-            let key = (cell.block, cell.candidate.as_str(), cell.measurement.direction);
-            responses.entry(key).or_default().push(rate.ln());
+            let direction = cell.measurement.direction;
+            let key = (cell.block, cell.candidate.as_str(), direction);
+            let by_cpu = at_line
+                .iter()
+                .any(|at| at.by_cpu && at.direction == direction)
+                .then(|| line::per_cpu_second(cell, experiment.class))
+                .flatten();
+            rates.entry(key).or_default().push(rate.ln());
+            responses.entry(key).or_default().push(by_cpu.unwrap_or(rate.ln()));
             for (term, found) in objective.iter().zip(&mut terms) {
-                if let Some(ln) = term.subject.response(&cell.measurement, experiment.class) {
-                    found.entry(key).or_default().push(ln);
+                let own = term.subject.response(&cell.measurement, experiment.class);
+                let instead = by_cpu.filter(|_| term.subject.quantity == Quantity::Throughput);
+                if let Some(ln) = own {
+                    found.entry(key).or_default().push(instead.unwrap_or(ln));
                 }
             }
         }
-        Self { experiment, responses, terms, blocks: blocks.into_iter().collect() }
+        let blocks = blocks.into_iter().collect();
+        Self { experiment, rates, responses, terms, at_line, blocks }
     }
 
     /// Mean response of a candidate in a block. The baseline runs three times per block (open,
@@ -83,9 +101,10 @@ impl<'a> Levels<'a> {
         self.blocks.iter().map(|&block| Some(level(block, a)? - level(block, b)?)).collect()
     }
 
-    /// Responses of a candidate in one direction, one per block that has one.
+    /// Rates of a candidate in one direction as logarithms, one per block that has one.
     pub(super) fn series(&self, name: &str, direction: Direction) -> Vec<f64> {
-        self.blocks.iter().filter_map(|&block| self.at(block, name, direction)).collect()
+        let rate = |block: u32| stats::mean(self.rates.get(&(block, name, direction))?);
+        self.blocks.iter().filter_map(|&block| rate(block)).collect()
     }
 
     /// Responses of the baseline that opened and closed each block, where both are valid.

@@ -17,17 +17,21 @@
 mod analyse;
 mod between;
 mod design;
+mod effects;
 mod levels;
+mod line;
 pub mod stats;
 mod verdict;
 
 pub use analyse::{
-    Analysis, CandidateResult, Drift, Effect, Noise, Options, Rate, RefusalCount, analyse,
-    analyse_with, compare, precise_enough,
+    Analysis, CandidateResult, Drift, Effect, Noise, Observed, Rate, RefusalCount, analyse,
+    compare, precise_enough,
 };
 pub use between::{Between, between};
 pub use design::{Block, DesignError, Step, design};
+pub use effects::{FactorEffect, Step as FactorStep};
 pub use levels::usable_rate;
+pub use line::{AtLine, ceiling, refuse_starved};
 pub use verdict::{BAND, Best, Leaning, Trailing, Verdict};
 
 /// The fewest blocks from which anything is said: with two, an interval has one degree of freedom

@@ -331,6 +331,10 @@ pub struct Experiment {
     pub cpus: Vec<CpuId>,
     /// What was built and sent.
     pub scenario: Scenario,
+    /// Rate of the slowest link that the load crossed, bit/s on the wire; `None` in a lab, which
+    /// has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<BitRate>,
     /// Whether it was asked to be quick: exploratory, not a proof.
     pub quick: bool,
     /// Name of the candidate that the others are compared with.

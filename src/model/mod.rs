@@ -17,6 +17,7 @@ pub mod path;
 pub mod plan;
 pub mod snapshot;
 pub mod stack;
+pub mod starved;
 pub mod sweep;
 pub mod sysctl;
 pub mod telemetry;

@@ -158,6 +158,13 @@ pub fn tcp_ceiling(link: BitRate, encapsulation: Encapsulation, mtu: u32) -> Bit
     encapsulation.frame(inner).most_per_second(link).bits(payload)
 }
 
+/// The most UDP payload (IPv4, full datagrams) that such a link carries.
+#[must_use]
+pub fn udp_ceiling(link: BitRate, encapsulation: Encapsulation, mtu: u32) -> BitRate {
+    let inner = encapsulation.inner_mtu(mtu);
+    encapsulation.frame(inner).most_per_second(link).bits(inner.saturating_sub(IPV4 + UDP))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,6 +177,13 @@ mod tests {
             let rate = Frame(frame).most_per_second(GIGABIT);
             assert_eq!(rate.0.floor() as u64, packets, "{frame} bytes: {rate}");
         }
+    }
+
+    #[test]
+    fn the_ceiling_of_udp_is_a_full_datagram_at_a_time() {
+        let ours = udp_ceiling(GIGABIT, Encapsulation::Plain, 1500).mbps();
+        assert!((ours - 81_274.4 * 1472.0 * 8.0 / 1e6).abs() < 0.01, "{ours}");
+        assert_eq!(udp_ceiling(GIGABIT, Encapsulation::Plain, 20), BitRate(0.0));
     }
 
     #[test]

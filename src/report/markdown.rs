@@ -3,7 +3,7 @@
 use crate::experiment::Analysis;
 use crate::model::measurement::Experiment;
 
-use super::words;
+use super::{factors, words};
 
 /// The report as GitHub-flavoured Markdown.
 #[must_use]
@@ -21,6 +21,11 @@ pub fn markdown(experiment: &Experiment, analysis: &Analysis) -> String {
     if let Some(rule) = words::best_rule(analysis) {
         out += &format!("Bold: {}. Rates are medians over the blocks.\n\n", plain(&rule));
     }
+
+    for line in words::by_direction(analysis) {
+        out += &format!("- {}\n\n", plain(&line));
+    }
+    out += &effects(analysis);
 
     out += "## How far to trust it\n\n";
     let (_, settings) = words::settings(experiment);
@@ -87,6 +92,19 @@ fn results(experiment: &Experiment, analysis: &Analysis) -> String {
         out += &format!("| {} |\n", cells.join(" | "));
     }
     out
+}
+
+fn effects(analysis: &Analysis) -> String {
+    let rows = factors::rows(analysis);
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut out =
+        "## Effects\n\n| effect | times (95 % CI) | verdict |\n|---|---|---|\n".to_owned();
+    for row in rows {
+        out += &format!("| {} | {} | {} |\n", plain(&row.name), row.ratio, plain(&row.verdict));
+    }
+    out + &format!("\nHow to read it: {}.\n\n", factors::RULE)
 }
 
 /// Text that Markdown takes as nothing but text.

@@ -4,6 +4,7 @@
 //! three forms only lay it out.
 
 pub mod csv;
+mod factors;
 pub mod html;
 pub mod markdown;
 pub mod ranking;

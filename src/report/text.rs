@@ -3,7 +3,7 @@
 use crate::experiment::Analysis;
 use crate::model::measurement::Experiment;
 
-use super::words;
+use super::{factors, words};
 
 /// The report as plain text, the verdict first. Control characters in names are replaced, so that
 /// a result file from elsewhere can't steer the terminal.
@@ -19,6 +19,8 @@ pub fn text(experiment: &Experiment, analysis: &Analysis) -> String {
     if let Some(rule) = words::best_rule(analysis) {
         lines.push(format!("* {rule}"));
     }
+    lines.extend(words::by_direction(analysis));
+    lines.extend(effects(analysis));
     lines.push(String::new());
 
     lines.extend(words::noise(analysis));
@@ -49,12 +51,30 @@ fn table(experiment: &Experiment, analysis: &Analysis) -> Vec<String> {
     }));
 
     let columns = experiment.directions.len() + 3;
+    // Rates are figures and stand to the right, words to the left.
+    aligned(&table, &|column| (1..columns - 2).contains(&column))
+}
+
+/// What the factors do, where there are any.
+fn effects(analysis: &Analysis) -> Vec<String> {
+    let rows = factors::rows(analysis);
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let mut table = vec![vec!["  effect".to_owned(), "times (95 % CI)".to_owned()]];
+    table.extend(rows.into_iter().map(|r| vec![format!("  {}", r.name), r.ratio, r.verdict]));
+    let mut lines = vec![String::new()];
+    lines.extend(aligned(&table, &|_| false));
+    lines.push(format!("  ({})", factors::RULE));
+    lines
+}
+
+fn aligned(table: &[Vec<String>], to_the_right: &dyn Fn(usize) -> bool) -> Vec<String> {
+    let columns = table.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         table.iter().filter_map(|r| r.get(column)).map(|c| c.chars().count()).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
-    // Rates are figures and stand to the right, words to the left.
-    let is_rate = |column: usize| (1..columns - 2).contains(&column);
     table
         .iter()
         .map(|cells| {
@@ -63,7 +83,7 @@ fn table(experiment: &Experiment, analysis: &Analysis) -> Vec<String> {
                 .zip(&widths)
                 .enumerate()
                 .map(|(column, (cell, &width))| {
-                    if is_rate(column) {
+                    if to_the_right(column) {
                         format!("{cell:>width$}")
                     } else {
                         format!("{cell:<width$}")

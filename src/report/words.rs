@@ -16,6 +16,9 @@ pub fn headline(experiment: &Experiment, analysis: &Analysis) -> String {
             analysis.blocks, experiment.blocks
         ));
     }
+    if analysis.refused.is_none() && analysis.at_line.iter().any(|at| at.by_cpu) {
+        sentence.push_str("; by CPU time per packet where all fill the line");
+    }
     if analysis.refused.is_none() && !analysis.exploratory.is_empty() {
         sentence.push_str("; exploratory, not a proof");
     }
@@ -121,10 +124,11 @@ pub(super) fn rows<'a>(experiment: &Experiment, analysis: &'a Analysis) -> Vec<R
                     None => "-".to_owned(),
                 })
                 .collect(),
-            ratio: match &result.overall {
-                Some(effect) => ratio(effect),
-                None if result.name == experiment.baseline => "1".to_owned(),
-                None => "-".to_owned(),
+            ratio: match (&result.overall, result.observed.overall) {
+                (Some(effect), _) => ratio(effect),
+                (None, _) if result.name == experiment.baseline => "1".to_owned(),
+                (None, Some(observed)) => bare(observed),
+                (None, None) => "-".to_owned(),
             },
             verdict: verdict_of(result),
         })
@@ -142,8 +146,42 @@ pub(super) fn verdict_of(result: &CandidateResult) -> String {
         Verdict::Undecided(None) => "tied: no difference shown".to_owned(),
         Verdict::Undecided(Some(Leaning::Better)) => format!("exploratory: looks better{p}"),
         Verdict::Undecided(Some(Leaning::Worse)) => format!("exploratory: looks worse{p}"),
+        Verdict::NotMeasured if result.observed.overall.is_some() => "no claim".to_owned(),
         Verdict::NotMeasured => "not measured".to_owned(),
     }
+}
+
+/// A ratio that too few blocks stand behind.
+pub(super) fn bare(ratio: f64) -> String {
+    format!("{ratio:.2} (no interval)")
+}
+
+/// Ratios of each direction by itself, where they are all there is: the directions of a candidate
+/// that has no ratio over all of them.
+pub(super) fn by_direction(analysis: &Analysis) -> Vec<String> {
+    let mut lines = Vec::new();
+    for result in &analysis.candidates {
+        if result.overall.is_some() || result.observed.overall.is_some() {
+            continue;
+        }
+        let each = result.observed.directions.iter();
+        let known: Vec<String> = each
+            .filter_map(|(direction, observed)| {
+                let effect = result.directions.iter().find(|(d, _)| d == direction);
+                let shown = match effect.and_then(|(_, e)| e.as_ref()) {
+                    Some(effect) => ratio(effect),
+                    None => bare((*observed)?),
+                };
+                let at = analysis.at_line.iter().find(|at| at.direction == *direction);
+                let by = if at.is_some_and(|at| at.by_cpu) { " by CPU time" } else { "" };
+                Some(format!("{direction}{by} {shown}"))
+            })
+            .collect();
+        if !known.is_empty() {
+            lines.push(format!("{} by direction: {}", result.name, known.join(", ")));
+        }
+    }
+    lines
 }
 
 /// `0.53 (0.52 to 0.54)`.
@@ -263,6 +301,7 @@ pub(super) fn machine(experiment: &Experiment) -> Vec<(&'static str, String)> {
     facts.extend(optional.into_iter().filter_map(|(k, v)| Some((k, v.clone()?))));
     facts.push(("kernel", format!("{} ({})", machine.kernel, machine.arch)));
     facts.push(("CPUs", experiment.cpus.len().to_string()));
+    facts.extend(experiment.link.map(|link| ("link", format!("{:.0} Mbit/s", link.mbps()))));
     facts
 }
 

@@ -93,6 +93,7 @@ fn experiment(names: &[&str], blocks: u32) -> Experiment {
             seconds: 1.0,
             omit: 0.3,
         },
+        link: None,
         quick: false,
         baseline: names[0].into(),
         goal: Goal::default(),

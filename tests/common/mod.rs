@@ -25,7 +25,10 @@ pub(crate) struct Truth {
     pub(crate) cv: f64,
     /// Standard deviation that all cells of a block share.
     pub(crate) block_cv: f64,
-    /// Change from block to block, as a share.
+    /// Whether the noise of a cell has Student's distribution with 3 degrees of freedom (of the
+    /// same standard deviation) instead of the normal one.
+    pub(crate) heavy: bool,
+    /// Change from block to block, as a share; within a block it goes on evenly.
     pub(crate) drift: f64,
     /// Blocks.
     pub(crate) blocks: u32,
@@ -44,6 +47,7 @@ impl Default for Truth {
             ],
             cv: 0.03,
             block_cv: 0.04,
+            heavy: false,
             drift: 0.0,
             blocks: 10,
             seed: 1,
@@ -57,6 +61,12 @@ pub(crate) fn normal(rng: &mut fastrand::Rng) -> f64 {
     radius * (std::f64::consts::TAU * rng.f64()).cos()
 }
 
+/// One draw of Student's distribution with 3 degrees of freedom, scaled to a standard deviation of 1.
+fn heavy(rng: &mut fastrand::Rng) -> f64 {
+    let squares: f64 = (0..3).map(|_| normal(rng).powi(2)).sum();
+    normal(rng) / squares.sqrt()
+}
+
 /// Runs the experiment in the mind.
 pub(crate) fn simulate(truth: &Truth) -> Experiment {
     let names: Vec<String> = truth.candidates.iter().map(|(n, _)| (*n).to_owned()).collect();
@@ -65,13 +75,15 @@ pub(crate) fn simulate(truth: &Truth) -> Experiment {
     let mut rng = fastrand::Rng::with_seed(truth.seed ^ 0x9e37_79b9_7f4a_7c15);
     let mut cells = Vec::new();
     for block in &plan {
-        let shared =
-            truth.block_cv * normal(&mut rng) + f64::from(block.number) * truth.drift.ln_1p();
+        let whole = truth.block_cv * normal(&mut rng);
         for step in &block.steps {
+            let since = f64::from(step.position) / block.steps.len() as f64;
+            let shared = whole + (f64::from(block.number) + since) * truth.drift.ln_1p();
             let multiple = truth.candidates.iter().find(|(n, _)| *n == step.candidate).unwrap().1;
             for &direction in &step.directions {
                 let base = if direction == Direction::Down { 2.5e9_f64 } else { 2.2e9 };
-                let ln = (base * multiple).ln() + shared + truth.cv * normal(&mut rng);
+                let noise = if truth.heavy { heavy(&mut rng) } else { normal(&mut rng) };
+                let ln = (base * multiple).ln() + shared + truth.cv * noise;
                 cells.push(Cell {
                     block: block.number,
                     position: step.position,
@@ -219,6 +231,7 @@ fn experiment(
             seconds: 2.0,
             omit: 0.5,
         },
+        link: None,
         quick: false,
         baseline: names[0].clone(),
         goal: Goal::default(),
