@@ -7,6 +7,7 @@
 )]
 
 mod common;
+mod field;
 
 use common::{Truth, refuse, simulate};
 use linerate::experiment::analyse;
