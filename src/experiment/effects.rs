@@ -42,17 +42,20 @@ pub struct FactorEffect {
 /// A combination's name, and the index of its level of each factor.
 type Combination<'a> = (&'a str, Vec<usize>);
 
+/// A factor's index, and the index of one of its levels.
+type At = (usize, usize);
+
 /// The effects of a full factorial; empty for anything else.
 pub(super) fn effects(experiment: &Experiment, levels: &Levels<'_>) -> Vec<FactorEffect> {
     let Design::Factorial(varied) = &experiment.design else { return Vec::new() };
     let Some(combinations) = whole(varied) else { return Vec::new() };
-    let mut found: Vec<(Vec<(usize, usize)>, Vec<Option<f64>>)> = Vec::new();
-    let mut add = |at: Vec<(usize, usize)>| {
+    let mut found: Vec<(Vec<At>, Vec<Option<f64>>)> = Vec::new();
+    let mut add = |at: Vec<At>| {
         let contrast = levels.blocks.iter().map(|b| contrast(levels, *b, &combinations, &at));
         let contrast = contrast.collect();
         found.push((at, contrast));
     };
-    let steps: Vec<(usize, usize)> = varied
+    let steps: Vec<At> = varied
         .factors
         .iter()
         .enumerate()
@@ -133,7 +136,7 @@ fn contrast(
     levels: &Levels<'_>,
     block: u32,
     combinations: &[Combination<'_>],
-    at: &[(usize, usize)],
+    at: &[At],
 ) -> Option<f64> {
     // For each factor of the contrast, whether a combination is at its level (+) or at the first
     // (-); the others take no part.

@@ -4,8 +4,7 @@ use super::words::{bare, p_value, ratio};
 use crate::experiment::{Analysis, FactorEffect, Leaning, Verdict};
 
 /// One line of the table of effects.
-pub(super) struct EffectRow<'a> {
-    pub(super) effect: &'a FactorEffect,
+pub(super) struct EffectRow {
     /// `flow: off to on`, or `flow on with irq on`.
     pub(super) name: String,
     /// `1.27 (1.20 to 1.34)`.
@@ -14,9 +13,8 @@ pub(super) struct EffectRow<'a> {
 }
 
 /// What each factor does, then what each two do together.
-pub(super) fn rows(analysis: &Analysis) -> Vec<EffectRow<'_>> {
-    let row = |effect| EffectRow {
-        effect,
+pub(super) fn rows(analysis: &Analysis) -> Vec<EffectRow> {
+    let row = |effect: &FactorEffect| EffectRow {
         name: effect_name(effect),
         ratio: match (&effect.effect, effect.observed) {
             (Some(effect), _) => ratio(effect),

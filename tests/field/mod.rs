@@ -1,6 +1,8 @@
 //! What four field reports published, as result files (fixtures/experiments): the report must say
 //! what follows from them and no more.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "test helpers")]
+
 use std::fs;
 
 use linerate::experiment::{Verdict, analyse, refuse_starved};
