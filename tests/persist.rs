@@ -59,6 +59,7 @@ impl Place {
             .env("LINERATE_STATE_DIR", self.0.join("state"))
             .env("LINERATE_ROOT_DIR", self.0.join("root"))
             .env("HERE", &self.0)
+            .env("TEXTS", concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/openwrt"))
             .output()
             .unwrap();
         let said = format!(
@@ -251,6 +252,13 @@ hotplug iface ACTION=ifup INTERFACE=wan DEVICE=pppoe-wan
 for i in $(seq 100); do [ "$(wc -l <called 2>/dev/null)" != 3 ] || break; sleep 0.05; done
 printf 'event -- lan0\nevent -- pppoe-wan\nevent -- pppoe-wan\n' >wanted
 sort called | cmp - wanted
+# procd.sh holds a lock while a service's script runs; who inherited it would keep the next call waiting.
+locked() { busybox ash -c 'exec 1000>lock; flock 1000; '"$1"; flock -w 20 lock true || fail "the lock went on: $1"; }
+locked ". $ROOT/etc/init.d/linerate; reload_service"
+sed "s#/usr/bin/linerate#$HERE/slow#" "$TEXTS/packet-steering.sh" >steer
+locked '. ./steer'
+for i in $(seq 100); do [ "$(wc -l <called)" != 5 ] || break; sleep 0.05; done
+[ "$(grep -c 'event --all' called)" = 2 ] || fail "$(cat called)"
 touch go
 "#,
     );

@@ -26,7 +26,7 @@ const PROGRAM: &str = "/usr/bin/linerate";
 pub(super) struct Target {
     init: Init,
     program: String,
-    own_steering: bool,
+    router: persist::Router,
 }
 
 /// The plan file that is meant without one being named: plan.toml here, or else the persisted one.
@@ -64,7 +64,8 @@ pub(super) fn target(
             .to_string_lossy()
             .into_owned(),
     };
-    Ok(Target { init, program, own_steering: persist::has_steering_hook(host) })
+    let router = persist::router(host, &program);
+    Ok(Target { init, program, router })
 }
 
 /// Runs `persist`.
@@ -73,7 +74,7 @@ pub(super) fn run(context: &Context, args: &PersistArgs) -> Result<ExitCode> {
     let plan = store::plan::read(&chosen(args.plan.as_deref()).0)?;
     let target = target(context, args.init, args.program.as_deref())?;
     if args.print {
-        let files = persist::wanted(target.init, &target.program, &plan, target.own_steering)?;
+        let files = persist::wanted(target.init, &target.program, &plan, target.router)?;
         let texts: Vec<String> = files.iter().map(Wanted::printed).collect();
         if out.json {
             out.json(&Printed { format: "linerate-persist-files", version: 1, files: &texts })?;
@@ -124,7 +125,7 @@ pub(super) fn write(context: &Context, target: &Target, plan: &Plan, lock: &Lock
         let runner = Path::new("/usr/bin/systemd-run");
         host.resolve(runner).map_err(|e| Error::not_supported("persist", e))?;
     }
-    let files = persist::wanted(target.init, &target.program, plan, target.own_steering)?;
+    let files = persist::wanted(target.init, &target.program, plan, target.router)?;
     let boot_id = root.is_here().then(|| host.identity().boot_id);
     let changed = persist::persist(&root, target.init, plan, &files, boot_id.as_deref())?;
     if changed.is_empty() {

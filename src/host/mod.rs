@@ -45,6 +45,7 @@ pub use query::{Query, query_as};
 pub use recorder::{Record, Recorder};
 pub use setting::Setting;
 pub use tree::Tree;
+pub use uci::PACKET_STEERING;
 
 use crate::model::identity::HostIdentity;
 

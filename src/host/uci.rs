@@ -6,7 +6,7 @@
 //! would write the file anew without its comments, would commit whatever a person has staged there,
 //! and would outlast the journal that can undo it; what is to stay is for `linerate persist`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -22,22 +22,32 @@ const FIREWALL: &str = "/etc/init.d/firewall";
 const STEERING: &str = "/etc/init.d/packet_steering";
 
 /// An option, in the first section of a kind, as `@kind[0].option` of OpenWrt's scripts is.
-struct Place {
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
     package: &'static str,
-    kind: &'static str,
-    option: &'static str,
+    /// The section's.
+    pub kind: &'static str,
+    /// Its name.
+    pub option: &'static str,
 }
 
 const SOFTWARE: Place = Place { package: "firewall", kind: "defaults", option: "flow_offloading" };
 const HARDWARE: Place =
     Place { package: "firewall", kind: "defaults", option: "flow_offloading_hw" };
-const PACKET_STEERING: Place =
+/// OpenWrt's own packet steering: staged here, and edited in its file where a plan is persisted.
+pub const PACKET_STEERING: Place =
     Place { package: "network", kind: "globals", option: "packet_steering" };
 
 impl Place {
+    /// The file that it is committed to.
+    #[must_use]
+    pub fn file(&self) -> PathBuf {
+        Path::new("/etc/config").join(self.package)
+    }
+
     /// What is in force: staged, else committed. The outer `None` where there is no such section.
     fn read(&self, host: &dyn HostRead) -> Option<Option<String>> {
-        let file = host.read(&Path::new("/etc/config").join(self.package)).ok()?;
+        let file = host.read(&self.file()).ok()?;
         let section = sections(&file).into_iter().find(|s| s.kind == self.kind)?;
         let delta = host.read(&Path::new("/tmp/.uci").join(self.package)).unwrap_or_default();
         let committed = || section.option(self.option).map(str::to_owned);

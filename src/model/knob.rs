@@ -262,6 +262,19 @@ impl Knob {
         })
     }
 
+    /// Whether OpenWrt's packet steering writes it too: RPS and RFS, NAPI's threads from 24.10 on
+    /// (packet-steering.uc), XPS before (packet-steering.sh).
+    #[must_use]
+    pub fn is_steered(&self) -> bool {
+        matches!(
+            self,
+            Self::RpsCpus { .. }
+                | Self::RpsFlowCnt { .. }
+                | Self::XpsCpus { .. }
+                | Self::NapiThread { .. }
+        )
+    }
+
     /// Whether it belongs to the machine rather than to a network namespace.
     #[must_use]
     pub fn is_global(&self) -> bool {

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use super::uci;
 use super::{Init, PLAN};
 use crate::error::{Error, Result};
-use crate::model::knob::Knob;
+use crate::host::PACKET_STEERING;
+use crate::model::knob::{Knob, Value};
 use crate::model::plan::Plan;
 use crate::store;
 use crate::store::disk::Thing;
@@ -78,12 +79,24 @@ impl Wanted {
     }
 }
 
-/// All of them, in the order in which they are made. `own_steering` says that this OpenWrt's
-/// packet_steering service runs a platform hook where there is one (24.10 and later).
+/// What sysupgrade keeps beside /etc/config (base-files, /sbin/sysupgrade, `add_uci_conffiles`).
+const KEEP: &str = "/lib/upgrade/keep.d/linerate";
+
+/// What the files depend on beside the plan.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Router {
+    /// This OpenWrt's packet_steering service runs a platform hook where there is one (24.10 and
+    /// later).
+    pub own_steering: bool,
+    /// The program is a part of OpenWrt's image, so that an upgrade brings another.
+    pub program_in_image: bool,
+}
+
+/// All of them, in the order in which they are made.
 ///
 /// # Errors
 /// Usage when the program's path can't stand in a unit or a script; as [`store::plan::to_text`].
-pub fn wanted(init: Init, program: &str, plan: &Plan, own_steering: bool) -> Result<Vec<Wanted>> {
+pub fn wanted(init: Init, program: &str, plan: &Plan, router: Router) -> Result<Vec<Wanted>> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+');
     if !program.starts_with('/') || !program.chars().all(plain) {
         let what = format!("persist {program}");
@@ -134,28 +147,41 @@ pub fn wanted(init: Init, program: &str, plan: &Plan, own_steering: bool) -> Res
                 "/etc/hotplug.d/iface/60-linerate",
                 include_str!("../../packaging/openwrt/iface.hotplug"),
             ));
-            // All that OpenWrt's packet-steering.uc writes.
-            let steers = |knob: &Knob| {
-                matches!(
-                    knob,
-                    Knob::RpsCpus { .. } | Knob::RpsFlowCnt { .. } | Knob::NapiThread { .. }
-                )
-            };
-            if plan.candidate.settings.iter().any(|change| steers(&change.knob)) {
+            if let Some(value) = steering(plan) {
                 list.push(Wanted::Option {
-                    path: "/etc/config/network".into(),
-                    kind: "globals".into(),
-                    option: "packet_steering".into(),
-                    value: "0".into(),
+                    path: PACKET_STEERING.file(),
+                    kind: PACKET_STEERING.kind.into(),
+                    option: PACKET_STEERING.option.into(),
+                    value: value.to_owned(),
                 });
-                if own_steering {
+                if router.own_steering && value == "0" {
                     list.push(script(
                         "/usr/libexec/platform/packet-steering.sh",
                         include_str!("../../packaging/openwrt/packet-steering.sh"),
                     ));
                 }
             }
+            // Else an upgrade of OpenWrt would leave packet_steering at 0, and nothing that steers.
+            let program = (!router.program_in_image).then_some(Path::new(program));
+            let paths = list.iter().map(Wanted::path).filter(|p| !p.starts_with("/etc/config"));
+            let kept: Vec<String> = paths
+                .chain([Path::new(super::HOME), Path::new(KEEP)])
+                .chain(program)
+                .map(|path| format!("{}\n", path.display()))
+                .collect();
+            list.push(Wanted::file(KEEP, 0o644, kept.concat()));
         }
     }
     Ok(list)
+}
+
+/// What OpenWrt's packet_steering has to be for a plan to last; `None` where it does not matter.
+/// What the plan says of it itself counts.
+fn steering(plan: &Plan) -> Option<&str> {
+    let all = || plan.candidate.settings.iter();
+    let told = all().find(|change| change.knob == Knob::PacketSteering);
+    match told.map(|change| &change.after) {
+        Some(Value::Word(word)) => (word != "unset").then_some(word.as_str()),
+        _ => all().any(|change| change.knob.is_steered()).then_some("0"),
+    }
 }

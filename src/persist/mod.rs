@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub use files::{Wanted, wanted};
+pub use files::{Router, Wanted, wanted};
 
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
@@ -79,11 +79,17 @@ pub fn detect(host: &dyn HostRead) -> Result<Init> {
     ))
 }
 
-/// Whether this OpenWrt's packet_steering service runs a platform hook in its own script's place.
+/// What this router has that the files depend on.
 #[must_use]
-pub fn has_steering_hook(host: &dyn HostRead) -> bool {
+pub fn router(host: &dyn HostRead, program: &str) -> Router {
     let service = host.read(Path::new("/etc/init.d/packet_steering")).unwrap_or_default();
-    String::from_utf8_lossy(&service).contains("/usr/libexec/platform/packet-steering.sh")
+    let hook = "/usr/libexec/platform/packet-steering.sh";
+    // The image is mounted there as well, below what was written since.
+    let image = format!("/rom{program}");
+    Router {
+        own_steering: String::from_utf8_lossy(&service).contains(hook),
+        program_in_image: host.inode(Path::new(&image)).is_ok(),
+    }
 }
 
 /// Whether a program at `program` is gone after a reboot: it lies in memory.

@@ -74,8 +74,12 @@ fn interrupts() -> Plan {
     plan_of("irq-spread", vec![fact("eth0", at, "igc")], settings)
 }
 
+/// OpenWrt 24.10, with the program in its image.
+const NEWER: Router = Router { own_steering: true, program_in_image: true };
+
 fn list(init: Init, plan: &Plan) -> Vec<Wanted> {
-    wanted(init, "/usr/bin/linerate", plan, init == Init::OpenWrt).unwrap()
+    let router = Router { own_steering: init == Init::OpenWrt, program_in_image: false };
+    wanted(init, "/usr/bin/linerate", plan, router).unwrap()
 }
 
 const NETWORK: &str = "# edited by hand\nconfig globals 'globals'\n\toption ula_prefix 'fd00::/48'\n\n\
@@ -158,13 +162,52 @@ fn the_files_are_these() {
 #[test]
 fn the_programs_own_path_stands_in_every_file_and_one_that_cant_is_refused() {
     for init in [Init::Systemd, Init::OpenWrt] {
-        let files = wanted(init, "/opt/bin/lr", &dialled(), true).unwrap();
+        let files = wanted(init, "/opt/bin/lr", &dialled(), NEWER).unwrap();
         let all: String = files.iter().map(Wanted::printed).collect();
         assert!(all.contains("/opt/bin/lr event") && !all.contains("/usr/bin/linerate"), "{all}");
         for bad in ["linerate", "/opt/my bin/linerate", "/opt/$(x)", "/opt/%n/linerate"] {
-            assert_eq!(wanted(init, bad, &dialled(), true).unwrap_err().code(), ExitCode::Usage);
+            assert_eq!(wanted(init, bad, &dialled(), NEWER).unwrap_err().code(), ExitCode::Usage);
         }
     }
+}
+
+#[test]
+fn what_a_plan_says_of_packet_steering_itself_is_what_is_persisted() {
+    let steering = |plan: &Plan| {
+        let files = wanted(Init::OpenWrt, "/usr/bin/linerate", plan, NEWER).unwrap();
+        let hook = files.iter().any(|f| f.path().ends_with("packet-steering.sh"));
+        let option = files.iter().find_map(|f| match f {
+            Wanted::Option { value, .. } => Some(value.clone()),
+            Wanted::File { .. } => None,
+        });
+        (option, hook)
+    };
+    let mut plan = dialled();
+    assert_eq!(steering(&plan), (Some("0".into()), true));
+    plan.candidate.settings.push(setting(Knob::PacketSteering, Value::Word("2".into())));
+    assert_eq!(steering(&plan), (Some("2".into()), false), "a recipe that leaves it to OpenWrt");
+    assert_eq!(steering(&interrupts()), (None, false));
+    // The XPS masks that releases before 24.10 write.
+    let xps = Knob::XpsCpus { device: "eth1".into(), queue: 0 };
+    plan.candidate.settings = vec![setting(xps, cpus("1"))];
+    assert_eq!(steering(&plan).0, Some("0".into()));
+}
+
+#[test]
+fn an_upgrade_of_openwrt_keeps_what_was_persisted_and_its_own_program() {
+    let kept = |router| {
+        let files = wanted(Init::OpenWrt, "/usr/bin/linerate", &dialled(), router).unwrap();
+        let keep = files.iter().find(|f| f.path().starts_with("/lib/upgrade/keep.d")).unwrap();
+        let text = keep.printed();
+        for file in files.iter().filter(|f| !f.path().starts_with("/etc/config")) {
+            let line = file.path().display().to_string();
+            assert!(text.lines().any(|l| l == line), "{line} is lost: {text}");
+        }
+        assert!(text.lines().any(|l| l == HOME), "the way back is lost: {text}");
+        text.lines().any(|l| l == "/usr/bin/linerate")
+    };
+    assert!(kept(Router::default()));
+    assert!(!kept(NEWER), "an old copy would cover the new image's");
 }
 
 #[test]

@@ -18,12 +18,7 @@ pub(super) fn take_over(snapshot: &Snapshot, settings: &mut Vec<Change>) {
     let moves = changes().any(|c| matches!(c.knob, Knob::IrqAffinity { .. }));
     // OpenWrt steers what has hardware under it, and so leaves a lab's devices alone.
     let hardware = |name: &str| snapshot.netdev(name).is_some_and(|d| d.is_hardware());
-    let steers = changes().any(|c| match &c.knob {
-        Knob::RpsCpus { device, .. }
-        | Knob::RpsFlowCnt { device, .. }
-        | Knob::NapiThread { device, .. } => hardware(device),
-        _ => false,
-    });
+    let steers = changes().any(|c| c.knob.is_steered() && c.knob.device().is_some_and(hardware));
     let has = |knob: &Knob| settings.iter().any(|c| c.knob == *knob);
     let mut more = Vec::new();
     let service = Knob::Service { name: IRQBALANCE.into() };
