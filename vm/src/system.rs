@@ -26,7 +26,7 @@ use crate::kernel::{self, Arch, Kernel, run};
 use crate::machine::{Outcome, QEMU, Running, Scratch, parse_results, tail};
 
 /// Debian and Ubuntu have all of them under these names.
-const PACKAGES: &str = "systemd,systemd-sysv,udev,kmod,iproute2,procps,dbus";
+const PACKAGES: &str = "systemd,systemd-sysv,udev,kmod,iproute2,procps,dbus,ppp,pppoe";
 
 /// Parts of the kernel's modules that such a system needs.
 const MODULES: [&str; 7] = [
@@ -40,7 +40,7 @@ const MODULES: [&str; 7] = [
 ];
 
 /// Raised when the recipe below changes: an image of another one is not taken from the cache.
-const RECIPE: u32 = 2;
+const RECIPE: u32 = 3;
 
 /// Runs the script of the second disk at every boot, before anybody could log in. The script gives
 /// control back for a reboot, and calls `finish CODE` at the end.

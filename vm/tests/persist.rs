@@ -212,3 +212,205 @@ fn a_persisted_plan_outlasts_reboots_reaches_what_comes_later_and_goes_without_a
         "set without being persisted"
     );
 }
+
+/// A router that dials in over a VLAN, its provider at the other end of the cable (a namespace with
+/// the second card). Then two boots that are cut short.
+const DIALLED: &str = r#"
+rps() { tr -d 0, </sys/class/net/$1/queues/rx-0/rps_cpus 2>/dev/null; }
+steered() { for device in "$@"; do [ "$(rps $device)" = 2 ] || return 1; done; }
+all_in_force() { linerate verify >/tmp/v && ! grep -q pending /tmp/v; }
+pending() { linerate verify >/tmp/v && grep -q pending /tmp/v; }
+here() { [ -e /sys/class/net/$1 ]; }
+gone() { [ ! -e /sys/class/net/$1 ]; }
+log_has() { dmesg | grep -q "$1"; }
+counted() { grep -q "\"short_boots\":$1" /etc/linerate/guard.json; }
+lines() { # the names that udev gave to the two cards
+    for boot_try in $(seq 300); do
+        set -- $(card e1000e)
+        [ $# -lt 2 ] || break
+        sleep 0.1
+    done
+    udevadm settle
+    set -- $(card e1000e)
+    wan=$1 isp=$2
+}
+ports() {
+    lines
+    modprobe -a 8021q pppoe ppp_async veth nf_flow_table nf_flow_table_inet nft_flow_offload || finish 94
+    ip link add lan0 type veth peer name host0
+    ip link set lan0 up
+    ip link set $wan up
+    ip link add link $wan name $wan.7 type vlan id 7
+    ip link set $wan.7 up
+}
+provider() {
+    ip netns add isp
+    ip link set $isp netns isp
+    ip -n isp link set $isp up
+    ip -n isp link add link $isp name isp.7 type vlan id 7
+    ip -n isp link set isp.7 up
+    printf 'noauth\nnovj\nnoccp\n' >/root/server-options
+    ip netns exec isp pppoe-server -F -I isp.7 -L 198.18.0.1 -R 198.18.0.2 -N 4 -O /root/server-options >/tmp/server 2>&1 &
+}
+dial() { # dial NAME: what it takes until all is as planned goes to times
+    pppd plugin $(cd /usr/lib/pppd/* && ls pppoe.so rp-pppoe.so 2>/dev/null | head -n 1) nic-$wan.7 \
+        ifname pppoe-wan nodetach noauth user test password test mtu 1492 mru 1492 \
+        noipdefault nodefaultroute novj noccp logfd 2 >/tmp/pppd-$1 2>&1 &
+    dialled=$!
+    until_is 60 here pppoe-wan || { cat /tmp/pppd-$1 /tmp/server; finish 95; }
+    began=$(cut -d' ' -f1 /proc/uptime)
+    until_is 60 steered pppoe-wan $wan || { cat /tmp/pppd-$1; linerate verify; dmesg | tail -n 20; finish 96; }
+    echo "$1: $began to $(cut -d' ' -f1 /proc/uptime)" | tee -a /out/times
+    until_is 60 all_in_force
+    step $1 linerate verify
+}
+case $boot in
+1)
+    ports
+    cat >/root/plan.toml <<O
+format = "linerate-plan"
+version = 1
+name = "test"
+title = "a dialled line"
+reason = "a test"
+hostname = "guest"
+cpus = "0-1"
+settings = 3
+
+[[device]]
+name = "$wan"
+sysfs = "$(readlink -f /sys/class/net/$wan)"
+driver = "e1000e"
+rx_queues = 1
+
+[[device]]
+name = "lan0"
+sysfs = "/sys/devices/virtual/net/lan0"
+driver = ""
+rx_queues = 1
+
+[[device]]
+name = "pppoe-wan"
+sysfs = "/sys/devices/virtual/net/pppoe-wan"
+driver = ""
+rx_queues = 1
+
+[[setting]]
+knob = "rps-cpus"
+device = "$wan"
+queue = 0
+before = "none"
+after = "1"
+reason = "the port under the line"
+
+[[setting]]
+knob = "rps-cpus"
+device = "pppoe-wan"
+queue = 0
+before = "none"
+after = "1"
+reason = "the line"
+
+[[setting]]
+knob = "flow-offload"
+before = "off"
+after = "software lan0 pppoe-wan"
+reason = "names a line that is down"
+O
+    cp /root/plan.toml /out/
+    step persist linerate persist /root/plan.toml
+    sync
+    systemctl reboot
+    ;;
+2)
+    ports
+    provider
+    until_is 60 steered $wan
+    until_is 60 pending
+    step waiting linerate verify
+    # What a driver forgets when its port goes down and up.
+    echo 0 >/sys/class/net/$wan/queues/rx-0/rps_cpus
+    dial first
+    kill $dialled
+    until_is 60 gone pppoe-wan
+    until_is 60 pending
+    step hung-up linerate verify
+    echo 0 >/sys/class/net/$wan/queues/rx-0/rps_cpus
+    dial again
+    step status linerate status
+    cat /etc/linerate/guard.json
+    sync
+    systemctl reboot
+    ;;
+3)
+    ports
+    until_is 60 steered $wan
+    until_is 60 counted 1
+    cat /etc/linerate/guard.json
+    sync
+    systemctl reboot
+    ;;
+4)
+    ports
+    until_is 60 log_has 'persisted settings are skipped'
+    dmesg | grep linerate: >/out/log
+    linerate event -- $wan
+    rps $wan >/out/rps-skipped
+    step skipped linerate status
+    step persist-again linerate persist /etc/linerate/plan.toml
+    linerate event -- $wan
+    rps $wan >/out/rps-again
+    step unpersist linerate unpersist
+    step rollback linerate rollback
+    rps $wan >/out/rps-last
+    { ls -d /etc/linerate /run/linerate; ls /etc/systemd/system /etc/udev/rules.d | grep linerate; } >/out/left 2>/dev/null
+    finish 0
+    ;;
+esac
+"#;
+
+#[test]
+fn a_dialled_line_is_served_each_time_it_comes_up_and_two_short_boots_are_enough() {
+    let functions = SCRIPT.split("case $boot in").next().unwrap();
+    let words = [
+        "-netdev hubport,id=n0,hubid=0 -device e1000e,netdev=n0,romfile=",
+        "-netdev hubport,id=n1,hubid=0 -device e1000e,netdev=n1,romfile=",
+    ];
+    let system = System {
+        files: vec![("usr/bin/linerate".into(), 0o755, common::program())],
+        script: format!("{functions}{DIALLED}"),
+        devices: words.join(" ").split(' ').map(str::to_owned).collect(),
+        boots: 4,
+        timeout: Duration::from_secs(600),
+    };
+    let outcome = match system.run() {
+        Ok(outcome) => outcome,
+        Err(Error::Unavailable(why)) => return common::skip(&why),
+        Err(Error::Failed(why)) => panic!("{why}"),
+    };
+    common::told(&outcome);
+    let codes = codes(&outcome);
+    let all = ["persist", "waiting", "first", "hung-up", "again", "status", "skipped"];
+    for step in all.iter().chain(&["persist-again", "unpersist", "rollback"]) {
+        assert_eq!(codes.get(*step), Some(&0), "{step}: {}", outcome.output);
+    }
+    // The line is down: it waits, and the flowtable has the others.
+    for waits in ["waiting.out", "hung-up.out"] {
+        let waits = outcome.text(waits);
+        assert!(waits.contains("pending: pppoe-wan is not here"), "{waits}");
+        assert!(waits.contains("software lan0 "), "{waits}");
+    }
+    for up in ["first.out", "again.out"] {
+        let up = outcome.text(up);
+        assert!(up.contains("all 3 settings are in force") && !up.contains("pending"), "{up}");
+        assert!(up.contains("pppoe-wan"), "{up}");
+    }
+    assert_eq!(outcome.text("times").lines().count(), 2, "{}", outcome.text("times"));
+
+    let skipped = "persisted settings are skipped: twice in a row the machine did not stay up";
+    assert!(outcome.text("log").contains(skipped), "{}", outcome.text("log"));
+    assert!(outcome.text("skipped.out").contains(skipped), "{}", outcome.text("skipped.out"));
+    assert_eq!(outcome.text("rps-skipped").trim(), "", "set although it is skipped");
+    assert_eq!(outcome.text("rps-again").trim(), "2", "persisted again, and still skipped");
+    assert_eq!((outcome.text("rps-last").trim(), outcome.text("left").trim()), ("", ""));
+}
