@@ -108,10 +108,21 @@ grab $(within '/sys/fs/cgroup/*/cpuset.cpus.partition' '/sys/fs/cgroup/*/cpuset.
     '/sys/fs/cgroup/cpuset/cpuset.sched_load_balance' '/sys/fs/cgroup/cpuset/*/cpuset.sched_load_balance' \
     '/sys/fs/cgroup/cpuset/*/cpuset.cpus')
 
+grab /proc/uptime /proc/net/snmp /sys/kernel/tracing/current_tracer /sys/kernel/tracing/tracing_on \
+    /sys/kernel/tracing/events/enable /proc/sys/net/ipv4/tcp_congestion_control \
+    /proc/sys/net/ipv4/tcp_fastopen /proc/sys/net/ipv4/tcp_tw_reuse /proc/sys/net/ipv4/tcp_fin_timeout \
+    /proc/sys/net/ipv4/ip_local_port_range /proc/sys/net/bridge/bridge-nf-call-iptables
+for device in $(within '/sys/class/thermal/*' '/sys/class/hwmon/hwmon*'); do
+    link "$device"
+    [ -d "$root$device" ] || continue
+    at=$(real "$device")
+    grab "$at/type" "$at/temp" "$at/cur_state" "$at/name" "$at/in0_lcrit_alarm"
+done
+
 cpu=/sys/devices/system/cpu
 grab $(within "$cpu/online" "$cpu/present" "$cpu/possible" "$cpu/offline" "$cpu/isolated" \
     "$cpu/nohz_full" "$cpu/cpu[0-9]*/online" "$cpu/cpu[0-9]*/cpu_capacity" \
-    "$cpu/cpu[0-9]*/topology/*" "$cpu/cpu[0-9]*/cache/index*/*" "$cpu/cpufreq/policy*/*" \
+    "$cpu/cpu[0-9]*/topology/*" "$cpu/cpu[0-9]*/thermal_throttle/core_throttle_count" "$cpu/cpu[0-9]*/cache/index*/*" "$cpu/cpufreq/policy*/*" \
     '/sys/devices/system/node/online' '/sys/devices/system/node/node[0-9]*/cpulist')
 for path in $(within "$cpu/cpu[0-9]*/cpufreq"); do
     link "$path"
@@ -131,7 +142,8 @@ for device in $(within '/sys/class/net/*'); do
     place=$(real "$at/device")
     while [ "$place" != /sys/devices ] && [ -n "$place" ]; do
         grab "$place/irq" "$place/numa_node" "$place/vendor" "$place/device" "$place/uevent" \
-            "$place/bInterfaceNumber" "$place/idVendor" "$place/idProduct" "$place/speed"
+            "$place/bInterfaceNumber" "$place/idVendor" "$place/idProduct" "$place/speed" "$place/version" "$place/current_link_speed" \
+            "$place/current_link_width" "$place/max_link_speed" "$place/max_link_width"
         link "$place/driver" "$place/subsystem"
         names "$place/msi_irqs"
         place=${place%/*}

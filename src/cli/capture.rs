@@ -18,6 +18,8 @@ pub(super) fn run(context: &Context, args: &CaptureArgs) -> Result<ExitCode> {
     let out = &context.out;
     let mut capture = Capture::take(host, |door| {
         let snapshot = discover::snapshot(door);
+        // What `check` reads beside.
+        drop(discover::condition(door, &snapshot));
         // Reads what discovery does not: limits and sysctls.
         drop(inventory(door, &snapshot));
     });

@@ -4,6 +4,7 @@
 //! still has CPUs and devices worth showing.
 
 mod boards;
+mod condition;
 mod cpus;
 mod cpusets;
 mod engines;
@@ -20,6 +21,7 @@ mod stack;
 
 use std::path::Path;
 
+pub use condition::condition;
 pub use narrow::devices;
 
 use crate::host::{HostError, HostRead};

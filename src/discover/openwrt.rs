@@ -81,6 +81,18 @@ impl OpenWrt {
         Some((section.option("enabled") == Some("1"), section.list("banirq").collect()))
     }
 
+    /// Zones that masquerade, and whether each clamps the segment size (`mtu_fix`).
+    pub(super) fn clamps(&self) -> Vec<(String, bool)> {
+        let zones = self.firewall.iter().filter(|s| s.kind == "zone");
+        zones
+            .filter(|zone| zone.option("masq") == Some("1"))
+            .map(|zone| {
+                let name = zone.option("name").unwrap_or_default().to_owned();
+                (name, zone.option("mtu_fix") == Some("1"))
+            })
+            .collect()
+    }
+
     /// Zones in the file's order.
     pub(super) fn zones(&self) -> Vec<Zone> {
         let zones = self.firewall.iter().filter(|s| s.kind == "zone");

@@ -4,8 +4,10 @@
 
 pub mod board;
 pub mod capacity;
+pub mod condition;
 pub mod cpuset;
 pub mod feature;
+pub mod finding;
 pub mod goal;
 pub mod histogram;
 pub mod identity;

@@ -79,6 +79,9 @@ pub struct Nftables {
     pub nat: bool,
     /// Devices that masquerade rules name as outgoing.
     pub masquerade_devices: Vec<String>,
+    /// Whether some rule writes TCP's maximum segment size; `None` where it was not looked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clamps_mss: Option<bool>,
     /// Flowtables.
     pub flowtables: Vec<Flowtable>,
 }
@@ -111,6 +114,10 @@ pub struct IptablesTable {
     pub nat: bool,
     /// Devices that masquerade rules name as outgoing.
     pub masquerade_devices: Vec<String>,
+    /// Whether some rule writes TCP's maximum segment size (TCPMSS); `None` where it was not looked
+    /// for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clamps_mss: Option<bool>,
     /// Whether some rule offloads flows (OpenWrt's target FLOWOFFLOAD, before nftables).
     pub flow_offload: bool,
     /// Whether it asks for hardware offload.

@@ -14,6 +14,7 @@ pub mod net_counters;
 pub mod pppoe;
 pub mod preempt;
 pub mod route;
+pub mod snmp;
 pub mod softirqs;
 pub mod softnet;
 pub mod stat;

@@ -29,6 +29,10 @@ const DATA_VERDICT: u16 = 2;
 const VERDICT_CHAIN: u16 = 2;
 const IMMEDIATE_DATA: u16 = 2;
 const LOOKUP_DREG: u16 = 3;
+/// NFTA_EXTHDR_OP, NFT_EXTHDR_OP_TCPOPT; NFTA_EXTHDR_SREG is there when the option is written.
+const EXTHDR_OP: u16 = 6;
+const EXTHDR_TCPOPT: u32 = 1;
+const EXTHDR_SREG: u16 = 7;
 const NAT_TYPE: u16 = 1;
 const NAT_SNAT: u32 = 0;
 const FLOWTABLE_TABLE: u16 = 1;
@@ -67,6 +71,7 @@ struct Rule {
     jump: Option<String>,
     by_map: bool,
     source_nat: bool,
+    clamps: bool,
 }
 
 pub(super) fn tell(chains: &[Vec<u8>], rules: &[Vec<u8>], flowtables: &[Vec<u8>]) -> Nftables {
@@ -123,6 +128,7 @@ pub(super) fn tell(chains: &[Vec<u8>], rules: &[Vec<u8>], flowtables: &[Vec<u8>]
         forward_rules: count(met.iter().filter_map(|c| all.get(c)).map(Vec::len).sum()),
         nat: all.keys().any(nat),
         masquerade_devices: devices.into_iter().collect(),
+        clamps_mss: Some(all.values().flatten().any(|r| r.clamps)),
         flowtables: flowtables.iter().filter_map(|body| flowtable(body)).collect(),
     }
 }
@@ -148,6 +154,12 @@ fn rule(body: &[u8]) -> Option<(Chain, Rule)> {
             "nat" => {
                 rule.source_nat |= attribute(data, NAT_TYPE).and_then(be32) == Some(NAT_SNAT);
             }
+            "exthdr" => {
+                rule.clamps |= attribute(data, EXTHDR_SREG).is_some()
+                    && attribute(data, EXTHDR_OP).and_then(be32) == Some(EXTHDR_TCPOPT);
+            }
+            // iptables-nft keeps the old targets, by name (NFTA_TARGET_NAME).
+            "target" => rule.clamps |= attribute(data, 1).map(text).as_deref() == Some("TCPMSS"),
             "lookup" => rule.by_map |= attribute(data, LOOKUP_DREG).and_then(be32) == Some(0),
             "cmp" if outgoing_loaded => {
                 let value = attribute(data, CMP_DATA).and_then(|d| attribute(d, DATA_VALUE));
@@ -253,6 +265,20 @@ mod tests {
             hardware: true,
         };
         assert_eq!(found.flowtables, [fast]);
+    }
+
+    /// `tcp option maxseg size set rt mtu` writes the option; reading it (a match) clamps nothing.
+    #[test]
+    fn a_rule_that_writes_the_segment_size_is_told_from_one_that_reads_it() {
+        let chains = [new_chain("forward", Some(2))];
+        let option = || Attrs::new().be32(EXTHDR_OP, EXTHDR_TCPOPT);
+        let of = |data: Attrs, name: &str| {
+            tell(&chains, &[new_rule("forward", &[(name, data)])], &[]).clamps_mss
+        };
+        assert_eq!(of(option().be32(EXTHDR_SREG, 1), "exthdr"), Some(true));
+        assert_eq!(of(option().be32(1, 1), "exthdr"), Some(false));
+        assert_eq!(of(Attrs::new().text(1, "TCPMSS"), "target"), Some(true));
+        assert_eq!(of(Attrs::new().text(1, "LOG"), "target"), Some(false));
     }
 
     #[test]

@@ -180,6 +180,7 @@ fn tell(layout: Layout, info: &[u8], blob: &[u8]) -> IptablesTable {
         forward_rules: count(reached().count()),
         nat: reached().any(|r| rewrites(&r)),
         masquerade_devices: devices.into_iter().collect(),
+        clamps_mss: Some(reached().any(|r| r.target == "TCPMSS")),
         flow_offload: !offload.is_empty(),
         // XT_FLOWOFFLOAD_HW (OpenWrt's xt_FLOWOFFLOAD.h).
         hardware: offload.iter().any(|r| r.word & 1 == 1),

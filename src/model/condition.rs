@@ -1,0 +1,115 @@
+//! The condition that a machine is in beside its settings: heat, frequencies, power, buses, tracing,
+//! counters. What can't be read is absent.
+
+use std::collections::BTreeMap;
+
+use super::nic::Numbers;
+
+/// All of it, at one moment.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Condition {
+    /// Seconds since boot.
+    pub uptime: Option<f64>,
+    /// Per network device.
+    pub devices: BTreeMap<String, DeviceCondition>,
+    /// Frequency policies, by name.
+    pub policies: BTreeMap<String, Policy>,
+    /// Cooling devices that slow CPUs down, by name (`cooling_device0 cpufreq-cpu0`), and the steps
+    /// that each is at.
+    pub cooling: BTreeMap<String, u64>,
+    /// Temperatures in thousandths of a degree Celsius, by zone and type.
+    pub zones: BTreeMap<String, i64>,
+    /// Times that CPUs were throttled for heat since boot (x86), summed over CPUs.
+    pub throttled: Option<u64>,
+    /// The file of the Raspberry Pi's alarm for low supply voltage, and whether it is raised.
+    pub under_voltage: Option<(String, bool)>,
+    /// Function and event tracing.
+    pub tracing: Option<Tracing>,
+    /// Counters of IPv4 of the namespace since boot (`/proc/net/snmp`).
+    pub ip: Numbers,
+    /// Settings of sockets, as text by sysctl name.
+    pub sockets: BTreeMap<String, String>,
+    /// Whether OpenWrt's firewall clamps the segment size towards the WAN (`mtu_fix`), by zone.
+    pub mtu_fix: BTreeMap<String, bool>,
+}
+
+/// A network device.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct DeviceCondition {
+    /// Packets received since it was made.
+    pub rx_packets: Option<u64>,
+    /// Packets sent since it was made.
+    pub tx_packets: Option<u64>,
+    /// Its PCIe link.
+    pub pcie: Option<PcieLink>,
+    /// Its USB connection.
+    pub usb: Option<UsbLink>,
+}
+
+/// A PCIe link: lanes, and each lane's rate in tenths of GT/s.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PcieLink {
+    /// The device's directory.
+    pub place: String,
+    /// Tenths of GT/s now.
+    pub speed: u32,
+    /// Lanes now.
+    pub width: u32,
+    /// Tenths of GT/s that the device can do.
+    pub speed_max: Option<u32>,
+    /// Lanes that the device has.
+    pub width_max: Option<u32>,
+}
+
+impl PcieLink {
+    /// Mbit/s of data that the link carries, before the headers of its packets: 8 of 10 bits up to
+    /// 5 GT/s, 128 of 130 above (PCI Express base specification).
+    #[must_use]
+    pub fn megabits(&self) -> u64 {
+        let raw = u64::from(self.speed) * 100 * u64::from(self.width);
+        if self.speed <= 50 { raw * 8 / 10 } else { raw * 128 / 130 }
+    }
+}
+
+/// A USB connection.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UsbLink {
+    /// The USB device's directory.
+    pub place: String,
+    /// Mbit/s as negotiated.
+    pub megabits: u32,
+    /// The device's USB version, e.g. `3.00`.
+    pub version: Option<String>,
+}
+
+/// A frequency policy. Frequencies are in kHz.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Policy {
+    /// The driver, e.g. `cpufreq-dt`.
+    pub driver: Option<String>,
+    /// The governor.
+    pub governor: Option<String>,
+    /// CPUs of the policy, as the kernel lists them.
+    pub cpus: String,
+    /// Lowest allowed.
+    pub min: Option<u64>,
+    /// Highest allowed.
+    pub max: Option<u64>,
+    /// Lowest that the hardware can.
+    pub hardware_min: Option<u64>,
+    /// Highest that the hardware can.
+    pub hardware_max: Option<u64>,
+}
+
+/// What is traced.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tracing {
+    /// The directory of tracefs.
+    pub place: String,
+    /// `nop` when no tracer runs.
+    pub tracer: String,
+    /// Whether the ring buffer takes entries.
+    pub on: bool,
+    /// Whether any event is enabled: all (`1`), some (`X`).
+    pub events: bool,
+}
