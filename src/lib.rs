@@ -33,6 +33,8 @@ pub mod capture;
 
 pub mod plan;
 
+pub mod diagnose;
+
 pub mod store;
 
 pub mod apply;

@@ -19,6 +19,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("error", &["exit_code"]),
     ("parse", &["model"]),
     ("plan", &["model"]),
+    // Judges a placement by the planner's cost model.
+    ("diagnose", &["model", "plan"]),
     ("experiment", &["model"]),
     ("rank", &["model"]),
     // Shares the statistics.
@@ -87,6 +89,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "bench",
             "tune",
             "capture",
+            "diagnose",
             "rank",
             "report",
             "error",

@@ -108,3 +108,10 @@ fn a_guest_of_three_cards_tells_their_queues_and_lines_apart() {
     golden(GUEST, "irqs", &["show", "irqs"]);
     golden(GUEST, "plan", &["plan", "-o", "-"]);
 }
+
+#[test]
+fn check_names_what_the_field_reports_found_and_nothing_on_a_machine_that_is_well() {
+    for host in [R4S, R2S, R76S, WG, FG50E, CM4, GUEST] {
+        golden(host, "check", &["check", "--fail-on", "critical"]);
+    }
+}

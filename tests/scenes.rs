@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![allow(clippy::disallowed_methods, clippy::print_stderr, reason = "tests set their own scene")]
 
+#[path = "scenes/check.rs"]
+mod check;
 mod scene;
 
 use std::path::{Path, PathBuf};

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::check::CheckArgs;
 use super::sweep::SweepArgs;
 use crate::lab::{LabSpec, Shape};
 use crate::load::LoadSpec;
@@ -60,6 +61,8 @@ pub enum ColorWhen {
 pub enum Verb {
     /// What this router is, and how its packets are handled today
     Show(ShowArgs),
+    /// What holds this router back, on what evidence, and what to do
+    Check(CheckArgs),
     /// What could be changed, and why; writes a plan file
     Plan(PlanArgs),
     /// Make the changes of a plan: all or nothing, undone by `rollback`

@@ -5,6 +5,7 @@ pub mod args;
 mod bench;
 mod board;
 mod capture;
+pub mod check;
 mod compare;
 mod confirm;
 pub mod context;
@@ -71,6 +72,7 @@ fn run(cli: &Cli) -> Result<ExitCode> {
     confirm::name_overdue(&context, &cli.verb);
     match &cli.verb {
         Verb::Show(args) => show::run(&context, args),
+        Verb::Check(args) => check::run(&context, args),
         Verb::Report(args) => report::run(&context, args),
         Verb::Plan(args) => plan::run(&context, args),
         Verb::Apply(args) => apply::run(&context, args),

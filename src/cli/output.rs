@@ -13,6 +13,7 @@ pub struct Output {
     /// Print JSON.
     pub json: bool,
     quiet: bool,
+    verbose: bool,
     color: bool,
     stderr_is_terminal: bool,
 }
@@ -31,6 +32,7 @@ impl Output {
         Self {
             json: global.json,
             quiet: global.quiet,
+            verbose: global.verbose > 0,
             color,
             stderr_is_terminal: std::io::stderr().is_terminal(),
         }
@@ -68,6 +70,12 @@ impl Output {
         if !self.quiet {
             to_stderr(format_args!("{message}\n"));
         }
+    }
+
+    /// Whether the user asked for more.
+    #[must_use]
+    pub fn is_verbose(&self) -> bool {
+        self.verbose
     }
 
     /// A progress line: redrawn in place on a terminal, nothing elsewhere.

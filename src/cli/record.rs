@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::{HostError, clock};
 use crate::model::order::InOrder;
+use crate::model::snapshot::Snapshot;
 use crate::model::telemetry::Interval;
 use crate::report::csv;
 use crate::sample::{Telemetry, Watch};
@@ -110,6 +111,11 @@ fn watch(context: &Context, wanted: &[String]) -> Result<Watch> {
         return Err(Error::usage(format!("record device {missing}"), "no such device")
             .hint(format!("devices here: {}", there.join(", "))));
     }
+    Ok(watched(&snapshot, wanted))
+}
+
+/// What to watch of a machine: all of it, or the devices of those names.
+pub(super) fn watched(snapshot: &Snapshot, wanted: &[String]) -> Watch {
     let asked = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == name);
     let devices = snapshot.netdevs.iter().map(|d| d.name.clone()).filter(|name| asked(name));
     let mut irqs: Vec<_> = snapshot
@@ -120,11 +126,11 @@ fn watch(context: &Context, wanted: &[String]) -> Result<Watch> {
         .collect();
     irqs.order_by(Ord::cmp);
     irqs.dedup();
-    Ok(Watch {
+    Watch {
         cpus: snapshot.cpus.iter().map(|cpu| cpu.id).collect(),
         devices: devices.collect(),
         irqs,
-    })
+    }
 }
 
 fn line(interval: &Interval, format: RecordFormat) -> Result<String> {

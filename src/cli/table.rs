@@ -1,4 +1,4 @@
-//! Columns that line up.
+//! Columns that line up, and lines that end in time.
 
 /// Rows of cells; widths are counted in characters, and colour codes must not be in the cells.
 #[derive(Debug, Default)]
@@ -45,6 +45,21 @@ impl Table {
             })
             .collect()
     }
+}
+
+/// Words in lines of at most `width` characters.
+pub(super) fn wrap(words: &[&str], width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in words {
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + word.len() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push((*word).to_owned()),
+        }
+    }
+    lines
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! Every setting with what it is, what it may be, and whether it can be changed.
 
-use super::nics::wrap;
 use crate::apply::inventory::{Item, State};
 use crate::cli::context::Context;
-use crate::cli::table::Table;
+use crate::cli::table::{Table, wrap};
 use crate::model::knob::Knob;
 use crate::model::order::InOrder;
 use crate::model::snapshot::Snapshot;

@@ -8,7 +8,7 @@ mod stack;
 
 use super::args::{Part, ShowArgs};
 use super::context::Context;
-use super::table::Table;
+use super::table::{Table, wrap};
 use crate::apply::inventory::{Item, inventory};
 use crate::discover;
 use crate::error::Result;
@@ -70,7 +70,7 @@ pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<ExitCode> {
         for gap in &snapshot.gaps {
             let text = format!("{}: {}", gap.what, gap.why);
             let words: Vec<&str> = text.split_whitespace().collect();
-            for (at, line) in nics::wrap(&words, 96).iter().enumerate() {
+            for (at, line) in wrap(&words, 96).iter().enumerate() {
                 let indent = if at == 0 { "  " } else { "    " };
                 lines.push(out.warn(format!("{indent}{line}")));
             }

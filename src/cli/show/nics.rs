@@ -2,7 +2,7 @@
 
 use super::heading;
 use crate::cli::context::Context;
-use crate::cli::table::Table;
+use crate::cli::table::{Table, wrap};
 use crate::model::nic::{Numbers, Rss};
 use crate::model::order::OneByOne;
 use crate::model::snapshot::{Bus, NetDev, Snapshot};
@@ -128,21 +128,6 @@ fn napi(d: &NetDev) -> Option<String> {
     words.extend(put("defer hard irqs", d.defer_hard_irqs));
     words.extend(put("gro flush timeout ns", d.gro_flush_timeout));
     (!words.is_empty()).then(|| words.join(", "))
-}
-
-/// Words in lines of at most `width` characters.
-pub(super) fn wrap(words: &[&str], width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in words {
-        match lines.last_mut() {
-            Some(line) if line.len() + 1 + word.len() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push((*word).to_owned()),
-        }
-    }
-    lines
 }
 
 fn place(d: &NetDev) -> String {

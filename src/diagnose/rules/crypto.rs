@@ -1,0 +1,69 @@
+//! How packets are encrypted.
+
+use crate::diagnose::{Found, Load, Looked, Rule, Subject};
+use crate::model::finding::{Confidence, Severity};
+
+pub(super) const RULES: &[Rule] = &[Rule {
+    id: "slow-crypto",
+    what: "WireGuard without the fast ChaCha20 or Poly1305 of this architecture",
+    costs: "the portable C code does a third to a half of what vector instructions do: JH7110 and TH1520 \
+            made about 400 Mbit/s for want of vector code, where Arm boards of the same class make 800 to \
+            1100",
+    source: "field report WG",
+    reads: "WireGuard devices, /proc/crypto, /proc/modules, CPU features",
+    load: Load::Apart,
+    look,
+}];
+
+fn look(subject: &Subject<'_>) -> Looked {
+    let kernel = &subject.snapshot.kernel;
+    let tunnel = subject.snapshot.netdevs.iter().find(|d| d.kind.as_deref() == Some("wireguard"));
+    let Some(tunnel) = tunnel else { return Ok(Vec::new()) };
+    let arch = subject.snapshot.machine.arch.as_str();
+    let able = |features: &[&str]| {
+        let mut cpus = subject.snapshot.cpus.iter().filter(|c| !c.crypto.is_empty());
+        cpus.any(|c| c.crypto.iter().any(|f| features.contains(&f.as_str())))
+    };
+    let wanted: &[&str] = match arch {
+        "aarch64" => &["neon", "asimd"],
+        a if a.starts_with("arm") => &["neon"],
+        "x86_64" => &["avx2", "avx512vl", "avx", "ssse3"],
+        _ => return Err(format!("it is not known here which implementations {arch} has")),
+    };
+    // Every arm64 CPU that runs Linux has NEON.
+    if arch != "aarch64" && !able(wanted) {
+        return Ok(Vec::new());
+    }
+    let fast = |m: &String| {
+        let vector = ["neon", "x86_64", "avx", "simd"].iter().any(|word| m.contains(word));
+        vector && (m.contains("chacha") || m.contains("poly1305"))
+    };
+    if kernel.crypto_modules.iter().any(fast) {
+        return Ok(Vec::new());
+    }
+    let Some(chosen) = kernel.crypto.get("chacha20") else {
+        return Err(
+            "/proc/crypto names no chacha20: the kernel's library may be fast or not".into()
+        );
+    };
+    if !chosen.contains("generic") {
+        return Ok(Vec::new());
+    }
+    let module = if arch == "x86_64" {
+        "chacha-x86_64 poly1305-x86_64"
+    } else {
+        "chacha-neon poly1305-neon"
+    };
+    Ok(vec![
+        Found::new(
+            Severity::Warning,
+            format!("{} encrypts with the portable ChaCha20", tunnel.name),
+        )
+        .seen("/proc/crypto, chacha20, driver", chosen)
+        .seen("/proc/modules: fast ChaCha20 or Poly1305", "none")
+        .cost(0.4)
+        .sure(Confidence::Likely)
+        .remedy(format!("modprobe -a {module}  # or a kernel that has them built in"))
+        .remedy("then make the tunnel anew, and: linerate bench wireguard"),
+    ])
+}
