@@ -1,6 +1,7 @@
 //! Does the verdict keep its promises? Simulated experiments with known truth, seeded.
 
 mod common;
+mod costs;
 
 use common::{Truth, refuse, simulate};
 use linerate::experiment::{Leaning, Verdict, analyse, compare, precise_enough};

@@ -87,6 +87,8 @@ pub enum Verb {
     Sweep(SweepArgs),
     /// Set the figures of two result files side by side, with intervals
     Compare(CompareArgs),
+    /// Find what forwarding costs here, from results of tune
+    Fit(super::fit::FitArgs),
     /// Turn a result file into HTML, Markdown or text
     Report(ReportArgs),
     /// Record this machine in one file, for bug reports and to work on it elsewhere
@@ -160,6 +162,9 @@ pub struct PlanArgs {
     /// share of other programs by CPU, flows
     #[arg(long, value_name = "FILE")]
     pub load: Option<PathBuf>,
+    /// What the stages cost on this machine, as `fit` wrote it [default: general figures]
+    #[arg(long, value_name = "FILE")]
+    pub costs: Option<PathBuf>,
     /// How many flows to plan for; 0 for so many that every share is even [default: 16]
     #[arg(long, value_name = "N")]
     pub flows: Option<u32>,

@@ -10,6 +10,7 @@ mod compare;
 mod confirm;
 pub mod context;
 mod event;
+mod fit;
 mod interrupt;
 mod lab;
 mod log;
@@ -90,6 +91,7 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         Verb::Tune(args) => tune::run(&context, args),
         Verb::Sweep(args) => sweep::run(&context, args),
         Verb::Compare(args) => compare::run(&context, args),
+        Verb::Fit(args) => fit::run(&context, args),
         Verb::Capture(args) => capture::run(&context, args),
         Verb::Record(args) => record::run(&context, args),
         Verb::Rank(args) => rank::run(&context, args),

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::args::PlanArgs;
 use super::context::Context;
+use super::fit;
 use super::table::Table;
 use crate::apply::knob;
 use crate::discover;
@@ -88,6 +89,7 @@ fn traffic(args: &PlanArgs) -> Result<Traffic> {
         }
     };
     traffic.flows = args.flows.or(traffic.flows);
+    traffic.costs = fit::costs(args.costs.as_deref())?;
     Ok(traffic)
 }
 
@@ -234,8 +236,16 @@ fn text(
     let out = &context.out;
     let chosen = &plan.candidate;
     let model = cost::Model::new(snapshot, &request.traffic, request.profile);
-    let mut table =
-        Table::new(&["", "candidate", "largest load", "on", "handed over", "writes", "what"]);
+    let mut table = Table::new(&[
+        "",
+        "candidate",
+        "largest load",
+        "on",
+        "each way",
+        "handed over",
+        "writes",
+        "what",
+    ]);
     let recipe = candidates.get(&chosen.name).is_none().then_some(chosen);
     for candidate in candidates.all().chain(recipe) {
         let predicted = model.predict(candidate);
@@ -247,11 +257,16 @@ fn text(
             candidate.name.clone(),
             told(&|p| format!("{:.2}", p.largest)),
             told(&|p| p.bottleneck.to_string()),
+            match predicted.as_ref().and_then(|p| p.packets) {
+                Some(packets) => format!("{:.0} packets/s", packets),
+                None => "-".into(),
+            },
             told(&|p| format!("{:.0} %", p.handovers * 100.0)),
             candidate.changes().count().to_string(),
             candidate.title.clone(),
         ]);
     }
+    table.drop_empty();
     let mut lines = table.lines();
     if let Some(first) = lines.first_mut() {
         *first = out.bold(&*first);

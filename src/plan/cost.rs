@@ -1,5 +1,6 @@
 //! What the cost model says of a candidate: which CPU has most to do for its size. It orders
-//! candidates before anything was measured and predicts no rate; only a measurement is a claim.
+//! candidates before anything was measured; with costs that were fitted on the machine it also
+//! foretells a rate. Only a measurement is a claim.
 
 use std::collections::BTreeMap;
 
@@ -25,6 +26,17 @@ pub struct Prediction {
     pub bottleneck: CpuId,
     /// Packets handed from one CPU to another, of those of one direction.
     pub handovers: f64,
+    /// Packets per second of each direction, both at once, at which that CPU is full; `None`
+    /// without costs that were fitted.
+    pub packets: Option<f64>,
+}
+
+impl Prediction {
+    /// Payload of both directions together at that rate, bit/s, with so many bytes in a packet.
+    #[must_use]
+    pub fn rate(&self, payload: u32) -> Option<f64> {
+        Some(2.0 * self.packets? * 8.0 * f64::from(payload))
+    }
 }
 
 /// As a figure.
@@ -78,7 +90,10 @@ impl<'a> Model<'a> {
         let (largest, at) = tally.largest();
         let bottleneck = self.problem.places.get(at)?.id;
         let handovers = figure(tally.minor.handovers);
-        Some(Prediction { largest: figure(largest), bottleneck, handovers })
+        let largest = figure(largest);
+        let unit = self.traffic.costs.unit_ns.filter(|_| largest > 0.0);
+        let packets = unit.map(|ns| 1e9 / (ns * largest));
+        Some(Prediction { largest, bottleneck, handovers, packets })
     }
 
     /// Where a candidate puts lines and stack stages.

@@ -15,7 +15,9 @@
 mod baseline;
 mod candidates;
 pub mod cost;
+mod costs;
 mod explain;
+mod fit;
 mod flow;
 mod intake;
 mod not_made;
@@ -31,7 +33,9 @@ mod stages;
 mod tests;
 
 pub use candidates::{Candidates, Request, candidates, candidates_for, complete};
+pub use costs::Costs;
 pub use explain::{SETTINGS, Setting, about};
+pub use fit::{Fit, Term, fit};
 pub use intake::{Intake, Source};
 pub use planned::{Planned, planned};
 pub use problem::Flows;

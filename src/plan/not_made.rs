@@ -1,5 +1,6 @@
 //! What a profile sets beside the placement, and what is not set although one might expect it.
 
+use super::costs::Costs;
 use super::flow;
 use super::intake::Intake;
 use super::owned;
@@ -274,8 +275,8 @@ fn flow_offload(snapshot: &Snapshot) -> String {
         "not set by this plan; a software flowtable takes established flows past netfilter and \
          routing ({:.2} instead of {:.2} of work), more than any placement can; rules then see a \
          connection's first packets only.{first}{how}",
-        stages::STACK_FLOWTABLE,
-        stages::STACK_NAT
+        Costs::DEFAULT.flowtable,
+        Costs::DEFAULT.nat
     )
 }
 

@@ -11,6 +11,7 @@
 //! Work is counted in whole millionths, so that adding and taking away come out the same in any
 //! order, and one router gets one plan.
 
+use super::costs::Costs;
 use crate::model::cpuset::CpuSet;
 use crate::model::knob::Knob;
 use crate::model::snapshot::IrqId;
@@ -22,12 +23,6 @@ pub(crate) type Micro = u64;
 /// One, in [`Micro`].
 pub(crate) const ONE: Micro = 1_000_000;
 
-/// Handing a packet over by RPS costs the CPU that gives ...
-pub(crate) const GIVE: Micro = 150_000;
-/// ... and the CPU that takes ...
-pub(crate) const TAKE: Micro = 100_000;
-/// ... and more where the packet changes cluster, last level cache or memory node.
-pub(crate) const CROSS: Micro = 50_000;
 /// What a CPU can do, in hundredths, while its SMT sibling is busy too.
 pub(crate) const SHARED_CORE: u64 = 62;
 /// Less work than this leaves the sibling its core.
@@ -149,6 +144,21 @@ pub(crate) struct Queue {
     pub(crate) before: Vec<usize>,
 }
 
+/// What handing a packet over by RPS costs (see [`super::costs::Costs`]).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Handing {
+    pub(crate) give: Micro,
+    pub(crate) take: Micro,
+    pub(crate) cross: Micro,
+}
+
+impl Handing {
+    fn by_default() -> Self {
+        let costs = Costs::DEFAULT;
+        Self { give: micro(costs.give), take: micro(costs.take), cross: micro(costs.cross) }
+    }
+}
+
 /// The question.
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
@@ -160,6 +170,7 @@ pub(crate) struct Problem {
     pub(crate) flows: Flows,
     /// Whether masks of several CPUs are wanted at all.
     pub(crate) wide: bool,
+    pub(crate) handing: Handing,
     /// The queues of each line.
     of_line: Vec<Vec<usize>>,
     /// Capacity of the fastest CPU that work may be put on.
@@ -225,7 +236,8 @@ impl Problem {
         }
         let usable = places.iter().filter(|place| place.usable);
         let fastest = usable.map(|place| place.capacity).max().unwrap_or(0);
-        Self { places, lines, queues, housekeeping, flows, wide, of_line, fastest }
+        let handing = Handing::by_default();
+        Self { places, lines, queues, housekeeping, flows, wide, handing, of_line, fastest }
     }
 
     /// How much longer than on the fastest CPU that work takes at a place.
@@ -254,11 +266,11 @@ impl Problem {
         for (_, queue) in self.queues_of(line) {
             work += queue.interrupt;
             if away {
-                work += times(CROSS, queue.packets);
+                work += times(self.handing.cross, queue.packets);
                 minor.crossings += queue.packets;
             }
         }
-        minor.slow = self.slower(at, work) + times(CROSS, minor.crossings);
+        minor.slow = self.slower(at, work) + times(self.handing.cross, minor.crossings);
         minor.writes = u64::from(!it.fixed && it.pinned != Some(at));
         if at == self.housekeeping {
             minor.housekeeping = work * INTERRUPTED;
@@ -288,21 +300,21 @@ impl Problem {
             for &target in mask {
                 let mut work = it.stack;
                 if at.is_none_or(|from| from != target) {
-                    work += times(TAKE, it.packets);
+                    work += times(self.handing.take, it.packets);
                     handed += 1;
                 }
                 if at.is_some_and(|from| cluster(from) != cluster(target)) {
-                    work += times(CROSS, it.packets);
+                    work += times(self.handing.cross, it.packets);
                     crossed += 1;
                 }
                 step.work.push((target, times(share, work)));
             }
             let handed_over = it.packets * handed / count;
-            step.work.extend(at.map(|from| (from, times(GIVE, handed_over))));
+            step.work.extend(at.map(|from| (from, times(self.handing.give, handed_over))));
             step.minor.handovers = handed_over;
             step.minor.crossings = it.packets * crossed / count;
             let slower: Micro = mask.iter().map(|target| self.slower(*target, it.stack)).sum();
-            step.minor.slow = slower / count + times(CROSS, step.minor.crossings);
+            step.minor.slow = slower / count + times(self.handing.cross, step.minor.crossings);
         }
         let here = step.work.iter().filter(|(place, _)| *place == self.housekeeping);
         step.minor.housekeeping = here.map(|(_, work)| work).sum();

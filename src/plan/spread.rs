@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::stages;
+use super::costs::Costs;
 use crate::model::order::InOrder;
 use crate::model::snapshot::{Irq, IrqId, IrqRole, Snapshot};
 use crate::model::units::CpuId;
@@ -46,12 +46,11 @@ pub(super) fn spread<'a>(
 
 /// Work that follows a line, per packet.
 fn weight(role: IrqRole) -> f64 {
+    let costs = Costs::DEFAULT;
     match role {
-        IrqRole::Tx => stages::COMPLETION,
-        IrqRole::Rx => stages::INTERRUPT + stages::STACK_NAT,
-        IrqRole::Combined | IrqRole::Controller => {
-            stages::INTERRUPT + stages::STACK_NAT + stages::COMPLETION
-        }
+        IrqRole::Tx => costs.completion,
+        IrqRole::Rx => costs.interrupt + costs.nat,
+        IrqRole::Combined | IrqRole::Controller => costs.interrupt + costs.nat + costs.completion,
         IrqRole::Control => 0.0,
     }
 }

@@ -1,43 +1,23 @@
 //! From a router to numbers: what each stage of its packets' way costs, and where it may run.
 //!
-//! The costs are relative (1.0 is one NATed stack stage) and defaults until an experiment fits
+//! The costs are relative (1.0 is one NATed stack stage) and defaults until [`super::fit()`] finds
 //! them; they order placements and promise no rate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
+use super::costs::Costs;
 use super::intake::{Intake, Source};
-use super::problem::{Flows, Line, Micro, Place, Problem, Queue, micro};
+use super::problem::{Flows, Handing, Line, Micro, Place, Problem, Queue, micro};
 use super::profile::Profile;
 use crate::model::order::InOrder;
 use crate::model::snapshot::{Irq, Movable, NetDev, Snapshot};
 use crate::model::stack::{Layer, Side};
 use crate::model::units::CpuId;
 
-/// Driver, NAPI and GRO.
-pub(super) const INTERRUPT: f64 = 0.35;
-/// Netfilter with NAT, routing and transmit.
-pub(super) const STACK_NAT: f64 = 1.0;
-/// Routing without NAT.
-pub(super) const STACK_ROUTE: f64 = 0.55;
-/// Past netfilter by a software flowtable.
-pub(super) const STACK_FLOWTABLE: f64 = 0.35;
-/// For each VLAN or PPPoE layer.
-pub(super) const LAYER: f64 = 0.15;
-/// Through a bridge.
-pub(super) const BRIDGE: f64 = 0.10;
-/// For each rule on the forwarding path, as if none of them ended it.
-pub(super) const RULE: f64 = 0.002;
-/// Transmit completion.
-pub(super) const COMPLETION: f64 = 0.15;
-/// WireGuard's encryption or decryption of a packet, which the kernel spreads over all CPUs
-/// whatever they can do. From two field reports on the same four Cortex-A72: 81,000 packets a
-/// second with NAT fill one, 95,000 through a tunnel, both ends and iperf3 on the machine, fill
-/// all four.
-pub(super) const WIREGUARD: f64 = 1.5;
-
-/// What is known of the traffic. Nothing by default: both directions equal, no other programs.
+/// What is known of the traffic and of what it costs. Nothing by default: both directions equal, no
+/// other programs, default costs.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Traffic {
@@ -47,6 +27,9 @@ pub struct Traffic {
     pub busy: BTreeMap<String, f64>,
     /// How many flows; 16 when not told, and 0 for so many that every share is even.
     pub flows: Option<u32>,
+    /// What the stages cost.
+    #[serde(skip)]
+    pub costs: Costs,
 }
 
 impl Traffic {
@@ -97,7 +80,7 @@ pub struct StackCost {
 
 /// What forwarding costs a packet that comes in on that device.
 #[must_use]
-pub fn stack_cost(snapshot: &Snapshot, device: &NetDev) -> StackCost {
+pub fn stack_cost(snapshot: &Snapshot, device: &NetDev, costs: &Costs) -> StackCost {
     let above = above(snapshot, &device.name);
     let path = &snapshot.path;
     let tables = path.nftables.iter().flat_map(|n| &n.flowtables);
@@ -113,13 +96,13 @@ pub fn stack_cost(snapshot: &Snapshot, device: &NetDev) -> StackCost {
     let nat = path.nftables.as_ref().map(|n| n.nat);
     let old_nat = path.iptables.iter().any(|t| t == "nat");
     let (base, word) = if first.is_some() {
-        (STACK_FLOWTABLE, "software flowtable")
+        (costs.flowtable, "software flowtable")
     } else if nat == Some(true) || old_nat {
-        (STACK_NAT, "NAT and routing")
+        (costs.nat, "NAT and routing")
     } else if nat == Some(false) && path.iptables.is_empty() {
-        (STACK_ROUTE, "routing")
+        (costs.route, "routing")
     } else {
-        (STACK_NAT, "routing with NAT (assumed: the rules can't be seen)")
+        (costs.nat, "routing with NAT (assumed: the rules can't be seen)")
     };
     let mut add = |cost: f64, word: &str| {
         parts.push(format!("{word} {cost:.2}"));
@@ -129,14 +112,14 @@ pub fn stack_cost(snapshot: &Snapshot, device: &NetDev) -> StackCost {
     if above.encapsulations > 0 {
         let count = above.encapsulations;
         let word = format!("{count} VLAN or PPPoE layer{}", if count == 1 { "" } else { "s" });
-        cost += add(LAYER * f64::from(count), &word);
+        cost += add(costs.layer * f64::from(count), &word);
     }
     if above.bridged {
-        cost += add(BRIDGE, "bridge");
+        cost += add(costs.bridge, "bridge");
     }
     let rules = path.nftables.as_ref().map_or(0, |n| n.forward_rules);
     if rules > 0 && first.is_none() {
-        cost += add(RULE * f64::from(rules), &format!("{rules} rules"));
+        cost += add(costs.rule * f64::from(rules), &format!("{rules} rules"));
     }
     StackCost { cost, words: parts.join(" + ") }
 }
@@ -271,7 +254,8 @@ pub(super) fn pose(
                         (i.id.device == *device || i.shared_with.contains(device))
                             && !matches!(i.id.role, crate::model::snapshot::IrqRole::Rx)
                     });
-                    completion += COMPLETION * weight_of(device) / lines.count().max(1) as f64;
+                    completion +=
+                        traffic.costs.completion * weight_of(device) / lines.count().max(1) as f64;
                 }
             }
             // The interrupt only wakes a thread, which polls wherever the scheduler has it.
@@ -308,7 +292,7 @@ pub(super) fn pose(
                 None => traffic.flows().largest_share(device.rx_queues.len()),
             };
             let packets = weight_of(&device.name) * share;
-            let cost = stack_cost(snapshot, device).cost;
+            let cost = stack_cost(snapshot, device, &traffic.costs).cost;
             let known =
                 line.and_then(|l| lines.get(l)).is_some_and(|l| !l.fixed || l.home.is_some());
             let stage =
@@ -319,7 +303,7 @@ pub(super) fn pose(
                 index: source.queue.index,
                 line: line.filter(|_| known),
                 packets: micro(packets),
-                interrupt: if known { stage(INTERRUPT) } else { 0 },
+                interrupt: if known { stage(traffic.costs.interrupt) } else { 0 },
                 stack: stage(cost),
                 unsteered: unsteered(snapshot, intake, source, known, cost),
                 before: rps.map_or_else(Vec::new, |set| set.iter().filter_map(at).collect()),
@@ -335,7 +319,11 @@ pub(super) fn pose(
     let first = intake.usable.first().and_then(at);
     let housekeeping = busiest.and_then(|c| at(c.id)).or(stuck).or(first).unwrap_or(0);
     let wide = profile != Profile::LowLatency;
-    Problem::new(places, lines, queues, housekeeping, traffic.flows(), wide)
+    let mut problem = Problem::new(places, lines, queues, housekeeping, traffic.flows(), wide);
+    let costs = &traffic.costs;
+    problem.handing =
+        Handing { give: micro(costs.give), take: micro(costs.take), cross: micro(costs.cross) };
+    problem
 }
 
 fn places(snapshot: &Snapshot, traffic: &Traffic, profile: Profile, packets: f64) -> Vec<Place> {
@@ -344,7 +332,7 @@ fn places(snapshot: &Snapshot, traffic: &Traffic, profile: Profile, packets: f64
     let mut clusters = Vec::new();
     let tunnels = snapshot.netdevs.iter().any(|d| d.kind.as_deref() == Some("wireguard"));
     let crypto = if profile == Profile::Vpn && tunnels {
-        micro(WIREGUARD * packets / usable.len().max(1) as f64)
+        micro(traffic.costs.wireguard * packets / usable.len().max(1) as f64)
     } else {
         0
     };

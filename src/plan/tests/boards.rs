@@ -136,7 +136,7 @@ fn r76s_works_on_the_big_cpus_and_steers_once() {
         );
         assert!(reason(&made, device, false).contains("second hand-over only costs"));
     }
-    let cost = |name: &str| stack_cost(&snapshot, snapshot.netdev(name).unwrap());
+    let cost = |name: &str| stack_cost(&snapshot, snapshot.netdev(name).unwrap(), &Costs::DEFAULT);
     assert!((cost("eth0").cost - 0.65).abs() < 1e-9, "{}", cost("eth0").words);
     assert!((cost("eth1").cost - 0.45).abs() < 1e-9, "{}", cost("eth1").words);
     assert!(not_made(&made, "flow-offload").contains("software offload is on already"));

@@ -1,0 +1,115 @@
+//! `linerate fit`: what forwarding costs on this machine, from measurements of it.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::context::Context;
+use super::table::Table;
+use crate::error::{Error, Result};
+use crate::exit_code::ExitCode;
+use crate::experiment::refuse_starved;
+use crate::plan::{Costs, Fit, fit};
+use crate::store;
+
+/// `fit`
+#[derive(Debug, Args)]
+pub struct FitArgs {
+    /// Results of tune, best with different numbers of --rules and with RPS on and off
+    #[arg(value_name = "RESULT", required = true)]
+    pub results: Vec<PathBuf>,
+    /// Where to write the costs, for plan --costs and tune --costs
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub(super) fn run(context: &Context, args: &FitArgs) -> Result<ExitCode> {
+    let out = &context.out;
+    let mut experiments = Vec::new();
+    for path in &args.results {
+        let mut experiment = store::result::read(path)?;
+        refuse_starved(&mut experiment);
+        experiments.push((path.display().to_string(), experiment));
+    }
+    let fitted = fit(&experiments).map_err(|why| {
+        Error::new(ExitCode::Refused, "fit the costs", why)
+            .hint("each result needs cells that were not refused, with CPU time and packets")
+    })?;
+    if let Some(path) = &args.output {
+        let machine = experiments.first().and_then(|(_, e)| e.machine.id.as_deref());
+        let text = fitted.costs.to_toml(&summary(&fitted).join("\n"), machine);
+        store::write_file("costs", path, text.as_bytes())?;
+        out.say(format_args!("written to {}", path.display()));
+    }
+    if out.json {
+        out.json(&Fitted { format: "linerate-fit", version: 1, fit: &fitted })?;
+        return Ok(ExitCode::Done);
+    }
+    let mut table = Table::new(&["", "ns each", "of NAT's stack stage", "default", ""]);
+    let unit = fitted.costs.unit_ns.unwrap_or(fitted.unit_ns);
+    for term in &fitted.terms {
+        table.row([
+            term.what.to_owned(),
+            match term.error {
+                Some(error) => format!("{:.1} \u{b1} {:.0} %", term.ns, 200.0 * error),
+                None => "?".into(),
+            },
+            if term.error.is_some() { format!("{:.4}", term.ns / unit) } else { "?".into() },
+            format!("{:.4}", term.default),
+            term.not_found.clone().map(|why| format!("not found: {why}")).unwrap_or_default(),
+        ]);
+    }
+    let mut lines = table.lines();
+    if let Some(first) = lines.first_mut() {
+        *first = out.bold(&*first);
+    }
+    lines.push(String::new());
+    lines.extend(summary(&fitted));
+    lines.extend(fitted.notes.iter().map(|note| out.dim(format_args!("note: {note}"))));
+    out.data(lines.join("\n"))?;
+    Ok(ExitCode::Done)
+}
+
+#[derive(serde::Serialize)]
+struct Fitted<'a> {
+    format: &'static str,
+    version: u32,
+    #[serde(flatten)]
+    fit: &'a Fit,
+}
+
+/// How good it is.
+fn summary(fit: &Fit) -> Vec<String> {
+    let percent = |ln: f64| format!("{:.1} %", ln.exp_m1() * 100.0);
+    let mut lines = vec![format!(
+        "from {} means of a candidate in a direction: fitted to {} (rms), worst {:+.1} % ({})",
+        fit.points,
+        percent(fit.residual),
+        fit.worst.1.exp_m1() * 100.0,
+        fit.worst.0,
+    )];
+    lines.push(match fit.foretold {
+        Some(error) => format!(
+            "candidates left out in turn and foretold by the others: off by {} (rms)",
+            percent(error)
+        ),
+        None => "too few candidates to leave one out: how well it foretells is not known".into(),
+    });
+    if let Some(unit) = fit.costs.unit_ns {
+        lines.push(format!("1.0, the stack stage of a packet with NAT, takes {unit:.1} ns"));
+    }
+    lines
+}
+
+/// Costs from a file of `fit`.
+///
+/// # Errors
+/// Usage, with what is wrong.
+pub(super) fn costs(path: Option<&Path>) -> Result<Costs> {
+    let Some(path) = path else { return Ok(Costs::DEFAULT) };
+    let hint = "linerate fit RESULT... -o FILE makes one";
+    let text = store::plan::read_text("costs", path, hint)?;
+    Costs::parse(&text)
+        .map_err(|why| Error::usage(format!("read costs {}", path.display()), why).hint(hint))
+}
