@@ -11,7 +11,9 @@ mod field;
 
 use common::{Truth, refuse, simulate};
 use linerate::experiment::analyse;
+use linerate::model::goal::{Combination, Design, Factor, Predicted, Varied};
 use linerate::model::measurement::{Ended, Experiment, RefusalCode};
+use linerate::model::units::CpuId;
 use linerate::report::{html, markdown, text};
 
 /// The usual end of a run: four candidates, two refused cells.
@@ -79,6 +81,55 @@ fn text_of_odd_runs() {
     insta::assert_snapshot!("not_restored", as_text(&not_restored));
 }
 
+/// Two factors with two levels each, and what the model said of three of the four.
+fn foretold() -> Experiment {
+    let mut experiment = simulate(&Truth::default());
+    let factor = |name: &str, levels: [&str; 2]| Factor {
+        name: name.into(),
+        levels: levels.map(str::to_owned).to_vec(),
+    };
+    let combination = |(name, levels): (&str, [&str; 2])| Combination {
+        candidate: name.into(),
+        levels: levels.map(str::to_owned).to_vec(),
+    };
+    experiment.design = Design::Factorial(Varied {
+        factors: vec![factor("rps", ["off", "all"]), factor("cpus", ["both", "one"])],
+        combinations: [
+            ("as-found", ["off", "both"]),
+            ("one-cpu", ["off", "one"]),
+            ("rps-other", ["all", "one"]),
+            ("rps-all", ["all", "both"]),
+        ]
+        .map(combination)
+        .to_vec(),
+    });
+    let said = |(name, largest, cpu, rate): (&str, f64, u32, Option<f64>)| Predicted {
+        candidate: name.into(),
+        largest,
+        bottleneck: CpuId(cpu),
+        rate,
+    };
+    experiment.predictions = [
+        ("as-found", 1.6, 0, Some(4.4e9)),
+        ("one-cpu", 3.0, 0, Some(2.3e9)),
+        ("rps-other", 1.7, 1, None),
+    ]
+    .map(said)
+    .to_vec();
+    experiment
+}
+
+#[test]
+fn what_was_foretold_stands_beside_what_came_out() {
+    insta::assert_snapshot!("foretold", as_text(&foretold()));
+    let page = as_html(&foretold());
+    for part in ["Foretold and measured", "What each factor does", "off by"] {
+        assert!(page.contains(part), "the page lacks: {part}");
+    }
+    let analysis = analyse(&foretold());
+    assert!(markdown(&foretold(), &analysis).contains("## Foretold and measured"));
+}
+
 fn odd_runs() -> Vec<(&'static str, Experiment)> {
     let mut runs = vec![("usual", usual())];
     let gain = Truth {
@@ -86,6 +137,10 @@ fn odd_runs() -> Vec<(&'static str, Experiment)> {
         ..Truth::default()
     };
     runs.push(("gain", simulate(&gain)));
+    runs.push(("foretold", foretold()));
+    for name in ["fg50e-2x2x2", "r4s-placement", "cm4-placement", "r76s-steps"] {
+        runs.push((name, field::field(name)));
+    }
     let mut empty = usual();
     empty.cells.clear();
     runs.push(("no cells", empty));
@@ -175,9 +230,10 @@ fn the_page_is_whole_and_needs_no_network() {
         let part = part.replace("&#39;", "'");
         assert!(page.contains(&part), "the page lacks: {part}");
     }
-    // One drawing of ratios, one of rates per direction, one of CPUs per candidate; each with its
+    // One drawing of ratios, one of rates per direction, one of CPUs per candidate and one of
+    // all of them, one of drift; each with its
     // text for those who do not see it.
-    for (tag, expected) in [("<svg", 7), ("role=\"img\"", 7), ("<desc>", 7), ("<figure", 7)] {
+    for (tag, expected) in [("<svg", 9), ("role=\"img\"", 9), ("<desc>", 9), ("<figure", 9)] {
         assert_eq!(page.matches(tag).count(), expected, "{tag}");
     }
     let cells = experiment.cells.iter().filter(|c| c.measurement.is_valid()).count();

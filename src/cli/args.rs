@@ -503,6 +503,9 @@ pub struct CompareArgs {
     /// What is compared
     #[arg(value_name = "B")]
     pub b: PathBuf,
+    /// Where to write it: a drawing (.svg), a page (.html), else text
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
     /// Also if they are not of one kind: other scenario, other class of evidence
     #[arg(long)]
     pub anyway: bool,

@@ -11,6 +11,8 @@ use crate::exit_code::ExitCode;
 use crate::experiment::between;
 use crate::model::measurement::{EvidenceClass, Scenario};
 use crate::model::sweep::{GoalOutcome, KneeVerdict, Sweep, SweepKind};
+use crate::report::html;
+use crate::store;
 use crate::store::measured::{Measured, read};
 
 /// Runs the command.
@@ -33,9 +35,18 @@ pub(super) fn run(context: &Context, args: &CompareArgs) -> Result<ExitCode> {
             list(&comparison.only_b)
         )));
     }
+    if let Some(path) = &args.output {
+        let text = match path.extension().and_then(|e| e.to_str()) {
+            Some("svg") => html::comparison::svg(&drawn(&comparison)),
+            Some("html" | "htm") => html::comparison::page(&drawn(&comparison)),
+            _ => text(out, &comparison) + "\n",
+        };
+        store::write_file("comparison", path, text.as_bytes())?;
+        out.say(format_args!("written to {}", path.display()));
+    }
     if out.json {
         out.json(&comparison)?;
-    } else {
+    } else if args.output.is_none() {
         out.data(text(out, &comparison))?;
     }
     Ok(ExitCode::Done)
@@ -265,26 +276,14 @@ fn text(out: &Output, comparison: &Comparison) -> String {
     let mut lines = vec![out.bold(format_args!("{} against {}", comparison.b, comparison.a))];
     let mut table = Table::new(&["", "unit", "A", "B", "B / A", "95 % interval"]);
     for row in &comparison.rows {
-        let value = |mean: f64, values: usize, remark: &Option<String>| {
-            let of = if values > 1 { format!(" (mean of {values})") } else { String::new() };
-            let remark = remark.as_ref().map(|r| format!(" ({r})")).unwrap_or_default();
-            format!("{mean:.0}{of}{remark}")
-        };
+        let (ratio, interval) = ratio_in_words(row);
         table.row([
             row.name.clone(),
             row.unit.to_owned(),
-            value(row.a, row.values_a, &row.remark_a),
-            value(row.b, row.values_b, &row.remark_b),
-            match row.ratio {
-                Some(ratio) => format!("{ratio:.3}"),
-                None => "?".into(),
-            },
-            match row.interval {
-                _ if row.ratio.is_none() => "no ratio: one is only known from below".into(),
-                Some((low, high)) if low > 1.0 || high < 1.0 => format!("{low:.3} to {high:.3}"),
-                Some((low, high)) => format!("{low:.3} to {high:.3}, no difference shown"),
-                None => "no interval possible: a single value".into(),
-            },
+            value(row.a, row.values_a, row.remark_a.as_deref()),
+            value(row.b, row.values_b, row.remark_b.as_deref()),
+            ratio,
+            interval,
         ]);
     }
     lines.extend(table.lines());
@@ -296,4 +295,52 @@ fn text(out: &Output, comparison: &Comparison) -> String {
     lines.extend(comparison.doubts.iter().map(|doubt| out.dim(format_args!("note: {doubt}"))));
     lines.push(out.dim(format_args!("evidence: {}", comparison.class.meaning())));
     lines.join("\n")
+}
+
+fn value(mean: f64, values: usize, remark: Option<&str>) -> String {
+    let of = if values > 1 { format!(" (mean of {values})") } else { String::new() };
+    let remark = remark.map(|r| format!(" ({r})")).unwrap_or_default();
+    format!("{mean:.0}{of}{remark}")
+}
+
+/// Ratio and interval.
+fn ratio_in_words(row: &Row) -> (String, String) {
+    let Some(ratio) = row.ratio else {
+        return ("?".into(), "no ratio: one is only known from below".into());
+    };
+    let interval = match row.interval {
+        Some((low, high)) if low > 1.0 || high < 1.0 => format!("{low:.3} to {high:.3}"),
+        Some((low, high)) => format!("{low:.3} to {high:.3}, no difference shown"),
+        None => "no interval possible: a single value".into(),
+    };
+    (format!("{ratio:.3}"), interval)
+}
+
+/// What the page and the drawing show.
+fn drawn(comparison: &Comparison) -> html::comparison::Comparison {
+    let pair = |row: &Row| {
+        let (ratio, interval) = ratio_in_words(row);
+        html::comparison::Pair {
+            name: row.name.clone(),
+            unit: row.unit,
+            a: value(row.a, row.values_a, row.remark_a.as_deref()),
+            b: value(row.b, row.values_b, row.remark_b.as_deref()),
+            ratio: row.ratio,
+            interval: row.interval,
+            words: format!("{ratio} ({interval})"),
+        }
+    };
+    let mut notes = vec![format!("A is {}, B is {}", comparison.a, comparison.b)];
+    for (file, only) in [(&comparison.a, &comparison.only_a), (&comparison.b, &comparison.only_b)] {
+        if !only.is_empty() {
+            notes.push(format!("only in {file}: {}", only.join(", ")));
+        }
+    }
+    notes.extend(comparison.doubts.iter().cloned());
+    notes.push(format!("evidence: {}", comparison.class.meaning()));
+    html::comparison::Comparison {
+        title: format!("{} against {}", comparison.b, comparison.a),
+        pairs: comparison.rows.iter().map(pair).collect(),
+        notes,
+    }
 }

@@ -3,7 +3,7 @@
 use crate::experiment::Analysis;
 use crate::model::measurement::Experiment;
 
-use super::{factors, words};
+use super::{factors, predicted, words};
 
 /// The report as GitHub-flavoured Markdown.
 #[must_use]
@@ -26,6 +26,7 @@ pub fn markdown(experiment: &Experiment, analysis: &Analysis) -> String {
         out += &format!("- {}\n\n", plain(&line));
     }
     out += &effects(analysis);
+    out += &foretold(experiment, analysis);
 
     out += "## How far to trust it\n\n";
     let (_, settings) = words::settings(experiment);
@@ -105,6 +106,25 @@ fn effects(analysis: &Analysis) -> String {
         out += &format!("| {} | {} | {} |\n", plain(&row.name), row.ratio, plain(&row.verdict));
     }
     out + &format!("\nHow to read it: {}.\n\n", factors::RULE)
+}
+
+fn foretold(experiment: &Experiment, analysis: &Analysis) -> String {
+    let pairs = predicted::pairs(experiment, analysis);
+    if pairs.is_empty() {
+        return String::new();
+    }
+    let mut out = format!(
+        "## Foretold and measured\n\n| {} |\n|---|---:|---:|---:|---|---|\n",
+        predicted::HEAD.join(" | ")
+    );
+    for pair in &pairs {
+        let cells = predicted::cells(pair).map(|c| plain(&c));
+        out += &format!("| {} |\n", cells.join(" | "));
+    }
+    if let Some(summary) = predicted::summary(&pairs) {
+        out += &format!("\n{}.\n", plain(&summary));
+    }
+    out + &format!("\n{}.\n\n", predicted::RULE)
 }
 
 /// Text that Markdown takes as nothing but text.

@@ -7,6 +7,7 @@ pub mod csv;
 mod factors;
 pub mod html;
 pub mod markdown;
+mod predicted;
 pub mod ranking;
 pub mod text;
 mod usage;

@@ -3,7 +3,7 @@
 use crate::experiment::Analysis;
 use crate::model::measurement::Experiment;
 
-use super::{factors, words};
+use super::{factors, predicted, words};
 
 /// The report as plain text, the verdict first. Control characters in names are replaced, so that
 /// a result file from elsewhere can't steer the terminal.
@@ -21,6 +21,7 @@ pub fn text(experiment: &Experiment, analysis: &Analysis) -> String {
     }
     lines.extend(words::by_direction(analysis));
     lines.extend(effects(analysis));
+    lines.extend(foretold(experiment, analysis));
     lines.push(String::new());
 
     lines.extend(words::noise(analysis));
@@ -66,6 +67,27 @@ fn effects(analysis: &Analysis) -> Vec<String> {
     let mut lines = vec![String::new()];
     lines.extend(aligned(&table, &|_| false));
     lines.push(format!("  ({})", factors::RULE));
+    lines
+}
+
+/// What the model said beforehand, where it said anything.
+fn foretold(experiment: &Experiment, analysis: &Analysis) -> Vec<String> {
+    let pairs = predicted::pairs(experiment, analysis);
+    if pairs.is_empty() {
+        return Vec::new();
+    }
+    let row = |cells: [String; 6]| {
+        let mut cells = cells.to_vec();
+        if let Some(first) = cells.first_mut() {
+            first.insert_str(0, "  ");
+        }
+        cells
+    };
+    let mut table = vec![row(predicted::HEAD.map(str::to_owned))];
+    table.extend(pairs.iter().map(|p| row(predicted::cells(p))));
+    let mut lines = vec![String::new()];
+    lines.extend(aligned(&table, &|column| column == 1 || column == 2));
+    lines.extend(predicted::summary(&pairs).map(|summary| format!("  ({summary})")));
     lines
 }
 

@@ -1,9 +1,9 @@
-//! Mean CPU use of a candidate.
+//! Mean CPU use of a candidate, in all directions or one.
 
 use std::collections::BTreeMap;
 
 use crate::experiment::usable_rate;
-use crate::model::measurement::Experiment;
+use crate::model::measurement::{Direction, Experiment};
 use crate::model::units::CpuId;
 
 /// One CPU, mean over a candidate's valid cells.
@@ -19,9 +19,21 @@ pub(super) struct CpuMean {
 
 /// Per CPU; empty where no valid cell has it.
 pub(super) fn means(experiment: &Experiment, candidate: &str) -> Vec<(CpuId, CpuMean)> {
+    means_of(experiment, candidate, None)
+}
+
+/// [`means`] of one direction, or of all.
+pub(super) fn means_of(
+    experiment: &Experiment,
+    candidate: &str,
+    direction: Option<Direction>,
+) -> Vec<(CpuId, CpuMean)> {
     let mut sums: BTreeMap<CpuId, (CpuMean, f64)> = BTreeMap::new();
-    let cells =
-        experiment.cells.iter().filter(|c| c.candidate == candidate && usable_rate(c).is_some());
+    let cells = experiment.cells.iter().filter(|c| {
+        c.candidate == candidate
+            && direction.is_none_or(|d| d == c.measurement.direction)
+            && usable_rate(c).is_some()
+    });
     for cell in cells {
         let seconds = cell.measurement.seconds;
         for cpu in &cell.measurement.cpus {

@@ -305,6 +305,16 @@ pub(super) fn machine(experiment: &Experiment) -> Vec<(&'static str, String)> {
     facts
 }
 
+/// What was measured on, in one line.
+pub(super) fn machine_in_short(experiment: &Experiment) -> String {
+    let machine = &experiment.machine;
+    let parts = [machine.board.clone(), machine.cpu_model.clone(), machine.os.clone()];
+    let mut parts: Vec<String> = parts.into_iter().flatten().collect();
+    parts.push(count(experiment.cpus.len(), "CPU"));
+    parts.push(format!("kernel {}", machine.kernel));
+    parts.join(", ")
+}
+
 /// What was run.
 pub(super) fn scenario(experiment: &Experiment) -> Vec<(&'static str, String)> {
     let s = &experiment.scenario;
@@ -403,7 +413,16 @@ pub(super) fn apply_and_undo(name: &str) -> Vec<(String, &'static str)> {
             "linerate apply plan.toml".to_owned(),
             "sets it: journal first, read back, all or nothing",
         ),
+        (
+            "linerate apply --confirm 60 plan.toml".to_owned(),
+            "the same, undone after 60 s unless linerate confirm comes first: for a router that you \
+             reach through itself",
+        ),
         ("linerate verify plan.toml".to_owned(), "tells whether it is still in force"),
+        (
+            "linerate persist plan.toml".to_owned(),
+            "keeps it over reboots; linerate unpersist ends that",
+        ),
         ("linerate rollback".to_owned(), "puts back exactly what was there before"),
     ]
 }
@@ -452,7 +471,7 @@ pub(super) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-fn signed(share: f64) -> String {
+pub(super) fn signed(share: f64) -> String {
     // Adding zero turns a rounded "-0.0" into "+0.0".
     let value = (share * 1000.0).round() / 10.0 + 0.0;
     format!("{value:+.1} %")

@@ -1,5 +1,7 @@
 //! Costs fitted from results whose costs are known, and from results that can't tell them.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "test helpers")]
+
 use linerate::model::measurement::{Direction, Experiment};
 use linerate::plan::{Costs, Fit, fit};
 

@@ -10,7 +10,7 @@ use linerate::model::measurement::{Direction, Experiment, RefusalCode};
 use linerate::report::{html, markdown, text};
 use linerate::store::result::from_json;
 
-fn field(name: &str) -> Experiment {
+pub(crate) fn field(name: &str) -> Experiment {
     let path = format!("{}/fixtures/experiments/{name}.json", env!("CARGO_MANIFEST_DIR"));
     let mut experiment = from_json(&fs::read(path).unwrap(), name).unwrap();
     refuse_starved(&mut experiment);

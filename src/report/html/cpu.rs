@@ -10,6 +10,9 @@ use crate::report::words;
 
 const ROW: f64 = 24.0;
 
+/// A row of the heat map: its name, its boxes.
+const HEAT: f64 = 46.0;
+
 /// Where bars begin, per cent of the width; CPU names stand left of them.
 const START: f64 = 15.0;
 
@@ -34,6 +37,7 @@ pub(super) fn section(experiment: &Experiment) -> Markup {
                 span.key.other {} "other work (load generator, programs)"
                 span.key.idle {} "idle"
             }
+            (heat(experiment))
             @for (name, cpus) in &each {
                 h3 { (name) }
                 figure { (bars(name, cpus)) }
@@ -50,6 +54,77 @@ pub(super) fn section(experiment: &Experiment) -> Markup {
     }
 }
 
+/// Share of soft interrupts of each CPU in each cell of the design: a row for each candidate and
+/// direction, a box for each CPU.
+fn heat(experiment: &Experiment) -> Markup {
+    let mut rows: Vec<(String, Vec<(CpuId, CpuMean)>)> = Vec::new();
+    for candidate in &experiment.candidates {
+        for &direction in &experiment.directions {
+            let cpus = usage::means_of(experiment, &candidate.name, Some(direction));
+            if !cpus.is_empty() {
+                rows.push((format!("{} {direction}", candidate.name), cpus));
+            }
+        }
+    }
+    let most = rows.iter().map(|(_, cpus)| cpus.len()).max().unwrap_or(0);
+    if most == 0 {
+        return markup! {};
+    }
+    let width = 100.0 / most as f64;
+    // On a phone a box of a sixteenth is as wide as two digits.
+    let figures = most <= 12;
+    let content = markup! {
+        @for ((name, cpus), index) in rows.iter().zip(0_u32..) {
+            @let top = f64::from(index) * HEAT;
+            text x="0" y=(top + 13.0) { (name) }
+            @for ((cpu, mean), at) in cpus.iter().zip(0_u32..) {
+                @let x = f64::from(at) * width;
+                @let percent = format!("{:.0}", mean.softirq * 100.0);
+                rect.idle x=(per_cent(x)) y=(top + 18.0) width=(per_cent(width * 0.97)) height="22" {}
+                rect.softirq x=(per_cent(x)) y=(top + 18.0) width=(per_cent(width * 0.97)) height="22"
+                    opacity=(format!("{:.3}", mean.softirq)) {
+                    title { (name) ", " (cpu) ": " (percent) " %" }
+                }
+                @if figures {
+                    text.boxed x=(per_cent(x + width * 0.485)) y=(top + 33.0) text-anchor="middle" {
+                        (percent)
+                    }
+                }
+            }
+        }
+        @let below = rows.len() as f64 * HEAT;
+        @if let Some((_, cpus)) = rows.first() {
+            @for ((cpu, _), at) in cpus.iter().zip(0_u32..) {
+                @if figures || at % 8 == 0 {
+                    text.axis x=(per_cent(f64::from(at) * width + width * 0.485)) y=(below + 10.0)
+                        text-anchor="middle" { (cpu.0) }
+                }
+            }
+        }
+    };
+    let description: Vec<String> = rows
+        .iter()
+        .map(|(name, cpus)| {
+            let each: Vec<String> = cpus
+                .iter()
+                .map(|(cpu, c)| format!("{cpu} {}", words::percent(c.softirq)))
+                .collect();
+            format!("{name}: {}", each.join(", "))
+        })
+        .collect();
+    markup! {
+        h3 { "Soft interrupts by CPU, % of its time" }
+        figure {
+            (drawing(
+                rows.len() as f64 * HEAT + 16.0,
+                "Share of each CPU's time in soft interrupts, by candidate and direction",
+                &description.join("; "),
+                &content,
+            ))
+        }
+    }
+}
+
 fn bars(name: &str, cpus: &[(CpuId, CpuMean)]) -> Markup {
     let total: f64 = cpus.iter().map(|(_, c)| c.packets).sum();
     let share = |c: &CpuMean| if total > 0.0 { c.packets / total * 100.0 } else { 0.0 };
@@ -62,8 +137,10 @@ fn bars(name: &str, cpus: &[(CpuId, CpuMean)]) -> Markup {
             rect.idle x=(per_cent(START)) y=(top + 2.0) width=(per_cent(FULL)) height="17" {}
             rect.softirq x=(per_cent(START)) y=(top + 2.0) width=(per_cent(softirq)) height="17" {}
             rect.other x=(per_cent(START + softirq)) y=(top + 2.0) width=(per_cent(other)) height="17" {}
-            text.value x="100%" y=(top + 15.0) text-anchor="end" {
-                (short(mean.packets)) "/s, " (format!("{:.0} %", share(mean)))
+            @if total > 0.0 {
+                text.value x="100%" y=(top + 15.0) text-anchor="end" {
+                    (short(mean.packets)) "/s, " (format!("{:.0} %", share(mean)))
+                }
             }
         }
     };

@@ -3,8 +3,11 @@
 //! Every text goes through maud, which escapes it: a device name or a note may hold anything.
 
 mod chart;
+pub mod comparison;
 mod cpu;
+mod drift;
 mod effect;
+mod predicted;
 pub mod ranking;
 mod rate;
 
@@ -43,13 +46,16 @@ pub fn html(experiment: &Experiment, analysis: &Analysis) -> String {
                 main {
                     header {
                         h1 { (title) }
+                        p { (words::machine_in_short(experiment)) }
                         p { (experiment.started) ", linerate " (experiment.program) }
                     }
                     (verdict(experiment, analysis))
                     (results(experiment, analysis))
                     (effect::section(experiment, analysis))
+                    (effect::of_factors(analysis))
                     (rate::section(experiment, analysis))
                     (cpu::section(experiment))
+                    (predicted::section(experiment, analysis))
                     (trust(experiment, analysis))
                     (settings(experiment))
                     (candidates(experiment))
@@ -147,7 +153,9 @@ fn trust(experiment: &Experiment, analysis: &Analysis) -> Markup {
                 @for line in words::noise(analysis) { li { (line) } }
                 @for why in &analysis.exploratory { li { "exploratory: " (why) } }
                 @for note in experiment.notes.iter().chain(&analysis.notes) { li { (note) } }
+                @for line in words::by_direction(analysis) { li { (line) } }
             }
+            (drift::figure(experiment))
             h3 { "Refused measurements" }
             @if analysis.refused_cells == 0 {
                 p { "None of " (words::count(analysis.cells, "cell")) "." }
