@@ -119,12 +119,13 @@ impl<'a> Subject<'a> {
         ports.filter(move |d| !wireless(d))
     }
 
-    /// The CPU on which a queue's packets arrive: by the kernel's word, else by its counts.
+    /// The CPU on which a queue's packets arrive: by the kernel's word, else by its counts; a mask of
+    /// several does not tell.
     pub(super) fn arrives_on(&self, source: &Source<'_>) -> Option<CpuId> {
         let irq = source.irq?;
         match irq.effective.as_ref().or(irq.affinity.as_ref()).filter(|set| set.len() == 1) {
             Some(set) => set.first(),
-            None => busiest(irq).or_else(|| source.arrives_on()),
+            None => busiest(irq).map(|(cpu, _)| cpu),
         }
     }
 
@@ -134,8 +135,11 @@ impl<'a> Subject<'a> {
         if mask.is_some() {
             return mask.cloned();
         }
-        if source.device.threaded == Some(true) && !source.device.napi_thread_cpus.is_empty() {
-            return Some(source.device.napi_thread_cpus.values().flat_map(CpuSet::iter).collect());
+        if source.device.threaded == Some(true) {
+            // Where the threads may run; where that is not known, anywhere.
+            let threads = source.device.napi_thread_cpus.values();
+            let on: CpuSet = threads.flat_map(CpuSet::iter).collect();
+            return Some(if on.is_empty() { self.intake.usable.clone() } else { on });
         }
         self.arrives_on(source).map(CpuSet::single)
     }
@@ -217,22 +221,28 @@ fn asks_for_offload(snapshot: &Snapshot) -> bool {
     snapshot.path.openwrt.get("flow_offloading").is_some_and(|v| v == "1")
 }
 
-/// The CPU that took most of a line's interrupts, if it took nearly all.
-fn busiest(irq: &Irq) -> Option<CpuId> {
+/// The CPU that took most of a line's interrupts, if it took nearly all, and how many.
+fn busiest(irq: &Irq) -> Option<(CpuId, u64)> {
     let total: u64 = irq.counts.iter().map(|(_, n)| *n).sum();
     let (cpu, most) = irq.counts.iter().max_by_key(|(_, n)| *n)?;
-    (total >= 1000 && most * 10 >= total * 9).then_some(*cpu)
+    (total >= 1000 && most * 10 >= total * 9).then_some((*cpu, *most))
 }
 
-/// A line's affinity, as its file says.
+/// A line's affinity, as its file says; a mask of several with what was counted.
 pub(super) fn affinity(irq: &Irq) -> Evidence {
     let (file, set) = match (&irq.effective, &irq.affinity) {
         (Some(set), _) if !set.is_empty() => ("effective_affinity_list", set.to_string()),
         (_, Some(set)) => ("smp_affinity_list", set.to_string()),
         _ => ("smp_affinity_list", "can't be read".to_owned()),
     };
+    let counted = match busiest(irq) {
+        Some((cpu, most)) if !set.bytes().all(|b| b.is_ascii_digit()) => {
+            format!("; {most} interrupts on CPU{} since boot", cpu.0)
+        }
+        _ => String::new(),
+    };
     let place = format!("/proc/irq/{}/{file}", irq.line);
-    Evidence { place, value: format!("{set} ({})", irq.id) }
+    Evidence { place, value: format!("{set} ({}{counted})", irq.id) }
 }
 
 /// A queue's RPS mask, as its file says.

@@ -242,6 +242,9 @@ fn cases() -> Vec<Case> {
         no("lone-cpu", lines_on("0", "1")),
         no("lone-cpu", lines_on("0", "0") + &format!("{}/queues/rx-{{0-3}}/rps_cpus: e\n", eth(1))),
         no("lone-cpu", lines_on("0", "0") + "/sys/devices/system/cpu/isolated: 1-3\n"),
+        // A mask of several says nothing of where they go.
+        no("lone-cpu", lines_on("0-3", "0-3") + &ONE_QUEUE.replace("25000000", "7").replace("90000000", "9")),
+        no("lone-cpu", lines_on("0", "0") + &format!("{}/threaded: 1\n{}/threaded: 1\n", eth(0), eth(1))),
         yes("little-cores", Warning, LITTLE.to_owned() + &lines_on("0", "1")),
         no("little-cores", LITTLE.to_owned() + &lines_on("2", "3")),
         no("little-cores", lines_on("0", "1")),
