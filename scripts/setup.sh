@@ -81,6 +81,9 @@ if [ "$purpose" = test ]; then
     static_busybox || need busybox-static 'a static busybox, for the guest of those tests'
     have depmod || [ -x /sbin/depmod ] || need kmod "depmod, for the guest kernel's modules"
     have ip || [ -x /sbin/ip ] || need iproute2 'ip, an independent view of what the tests leave behind'
+    # The tests of PPPoE run the real programs in a guest.
+    have pppd || [ -x /usr/sbin/pppd ] || need ppp "pppd, for the tests of PPPoE"
+    have pppoe-server || [ -x /usr/sbin/pppoe-server ] || need pppoe "pppoe-server, for pppd to dial"
     have shellcheck || wanted="$wanted shellcheck"
     # Independent witnesses of what the tests do, and what the generator is compared with.
     for tool in iperf3 ethtool nft:nftables iptables-legacy:iptables strace; do

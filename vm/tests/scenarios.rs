@@ -176,9 +176,7 @@ fn add_ppp(contents: &mut Contents) -> bool {
     })
 }
 
-/// Not part of the usual tests: it needs Debian's packages ppp and pppoe on this machine.
 #[test]
-#[ignore = "needs the packages ppp and pppoe installed: cargo test -p linerate-vm --test scenarios -- --ignored"]
 fn pppoe_by_the_real_programs_carries_traffic_and_leaves_no_process() {
     const SCRIPT: &str = r#"
 modprobe -a veth 8021q pppoe ppp_async nft_masq nft_chain_nat || exit 92
@@ -197,8 +195,23 @@ until [ "$(pidof pppd | wc -w)" -ge 2 ] || [ $i -ge 100 ]; do usleep 100000; i=$
 pidof pppd | wc -w >/out/daemons
 kill -9 $bench
 wait $bench 2>/dev/null
-usleep 500000
+gone() { i=0; until [ -z "$(pidof pppd)" ] || [ $i -ge 300 ]; do usleep 100000; i=$((i + 1)); done; }
+gone
 step down linerate lab down
+# Ctrl-C while the session comes up, which it never does: this server is mute.
+mkdir /tmp/mute
+printf '#!/bin/sh\nexec sleep 1000\n' >/tmp/mute/pppoe-server
+chmod +x /tmp/mute/pppoe-server
+PATH=/tmp/mute:$PATH linerate bench nat+pppoe --seconds 30 -P 2 --direction up >/dev/null 2>/out/stopped.err &
+bench=$!
+i=0
+until [ -n "$(pidof pppd)" ] || [ $i -ge 300 ]; do usleep 100000; i=$((i + 1)); done
+pidof pppd | wc -w >/out/dialling
+kill -INT $bench
+wait $bench
+echo "stopped $?" >>/out/steps
+gone
+pidof pppd | wc -w >/out/left
 ls -l /etc/ppp /run >/out/files
 state after
 "#;
@@ -217,13 +230,25 @@ state after
         let told: Value = serde_json::from_str(&outcome.text(&format!("{shape}.out"))).unwrap();
         assert_eq!(told["lab"]["path_mtu"], 1492);
         for run in told["runs"].as_array().unwrap() {
-            assert!(run["flows"][0]["goodput"].as_f64().unwrap() > 1e5, "{run}");
+            // How much says nothing here.
+            let flows = run["flows"].as_array().unwrap();
+            let bytes: u64 = flows.iter().map(|flow| flow["bytes"].as_u64().unwrap()).sum();
+            assert!(bytes > 0, "{run}");
             for refusal in run["refusals"].as_array().unwrap() {
-                assert_eq!(refusal["code"], "direction-starved", "{shape}: {refusal}");
+                // Debian's server sends every packet through two programs: emulated, it is so slow
+                // that a stream's end may not arrive within the patience that there is.
+                let code = refusal["code"].as_str().unwrap();
+                let slow = ["direction-starved", "no-acknowledgement"].contains(&code);
+                assert!(slow, "{shape}: {refusal}");
             }
         }
     }
     assert_eq!(outcome.text("daemons").trim(), "2", "one pppd at each end while it ran");
+    // Busybox's shell gives the programs that it starts in the background SIGINT back.
+    assert_eq!(outcome.text("dialling").trim(), "1", "the router's pppd, dialling");
+    assert_eq!(codes["stopped"], 130, "{}", outcome.text("stopped.err"));
+    assert!(!outcome.text("stopped.err").contains("no session"), "waited for the session's end");
+    assert_eq!(outcome.text("left").trim(), "0", "a pppd was left behind");
     assert!(!outcome.text("files").contains("pid"), "{}", outcome.text("files"));
     assert_same(&outcome, "before", "after");
 }
