@@ -39,6 +39,9 @@ macro_rules! lab {
     };
 }
 
+#[path = "load/refused.rs"]
+mod refused;
+
 /// One run at a time: two would take each other's CPU and threads.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::rules::{self, Facts, FlowFacts};
 use super::{SETTLE, pause, told};
 use crate::error::{Error, Result};
+use crate::exit_code::ExitCode;
 use crate::host::{HostResult, Live};
 use crate::lab::pair::Pair;
 use crate::load::{self, Ends, LoadSpec, Moment};
@@ -73,7 +74,13 @@ pub fn measure(
                     extent.repeats
                 ));
                 let spec = LoadSpec::tcp(direction, streams, extent.seconds, extent.omit);
-                runs.push(once(&ends, &spec, stop)?);
+                match once(&ends, &spec, stop) {
+                    Ok(run) => runs.push(run),
+                    Err(e) if e.code() == ExitCode::Interrupted => {
+                        return Ok(Measured { comparable, runs });
+                    }
+                    Err(e) => return Err(e),
+                }
             }
         }
     }
@@ -113,6 +120,7 @@ fn once(ends: &Ends, spec: &LoadSpec, stop: &AtomicBool) -> Result<BoardRun> {
         mtu: u32::MAX,
         throttled,
         changed: Vec::new(),
+        differing: Vec::new(),
     };
     let sum = |bytes: fn(&load::FlowResult) -> u64| {
         BitRate::of(load.flows.iter().map(bytes).sum(), load.seconds)

@@ -1,8 +1,8 @@
 //! One measurement: load through a router, counters beside it, and the reasons to refuse it.
 //!
 //! ```text
-//!   settle ─▶ devices, health ─▶ load::run ┬ window opens:  CPUs ┐
-//!                                          └ window closes: CPUs ┘ ─▶ devices, health ─▶ rules
+//!   settle ─▶ devices, health, ─▶ load::run ┬ window opens:  CPUs ┐
+//!             settings                      └ window closes: CPUs ┘ ─▶ all of these ─▶ rules
 //! ```
 
 pub mod against;
@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::exit_code::ExitCode;
 use crate::host::{HostError, HostResult, Live, clock};
 use crate::lab::{self, Counted, Lab, Programs};
 use crate::load::{self, Ends, FlowResult, LoadResult, LoadSpec, Moment};
@@ -23,7 +24,7 @@ use crate::model::cpuset::CpuSet;
 use crate::model::measurement::{DeviceUse, Direction, Flow, Measurement, Protocol, SideFigures};
 use crate::model::starved::{Rates, starved};
 use crate::model::units::BitRate;
-use crate::sample::{CpuCounters, DeviceCounters, DevicesUse, Health};
+use crate::sample::{CpuCounters, DeviceCounters, DevicesUse, Health, Settings};
 use rules::{DeviceFacts, Facts, FlowFacts};
 
 /// Quiet time before a run, so that the last one's connections are closed on both sides.
@@ -110,7 +111,7 @@ fn measure_with(
     pause(SETTLE, stop);
     let devices = [context.lan_device.as_str(), context.wan_device.as_str()];
     let before = told(DeviceCounters::read(&context.router, &devices))?;
-    let health = Health::read(&context.router);
+    let held = Held::read(&context.router);
     let mut edges = Vec::new();
     let mut carried = None;
     let mut edge = |moment: Moment| {
@@ -124,13 +125,13 @@ fn measure_with(
     let load = load::run(&context.ends, spec, stop, &mut edge)?;
     pause(DRAIN, stop);
     let moved = told(DeviceCounters::read(&context.router, &devices))?.since(&before);
-    let throttled = Health::read(&context.router).throttled_since(&health);
+    let held = Held::read(&context.router).since(&held);
     let edges = edges.into_iter().collect::<HostResult<Vec<_>>>();
     let cpus = match told(edges)?.as_slice() {
         [open, close] => close.since(open),
         _ => Vec::new(),
     };
-    let facts = facts(context, spec, &load, &moved, throttled, stop.load(Ordering::Relaxed));
+    let facts = facts(context, spec, &load, &moved, held, stop.load(Ordering::Relaxed));
     Ok(Measurement {
         direction: spec.direction,
         flows: load.flows.iter().map(|flow| flow_of(flow, load.seconds)).collect(),
@@ -142,6 +143,31 @@ fn measure_with(
         refusals: rules::refusals(&facts),
         notes: notes(context, &load).into_iter().chain(flowtable(context, spec, carried)).collect(),
     })
+}
+
+/// What must stay as it is while it is measured.
+struct Held {
+    health: Health,
+    settings: Settings,
+}
+
+impl Held {
+    fn read(router: &Live) -> Self {
+        Self { health: Health::read(router), settings: Settings::read(router) }
+    }
+
+    fn since(&self, before: &Self) -> NotHeld {
+        NotHeld {
+            throttled: self.health.throttled_since(&before.health),
+            differing: self.settings.changed_since(&before.settings),
+        }
+    }
+}
+
+/// What did not.
+struct NotHeld {
+    throttled: Vec<String>,
+    differing: Vec<String>,
 }
 
 /// Measures each direction that `spec` consists of alone, and then both at once if that is what
@@ -166,16 +192,32 @@ fn each_direction(
     if spec.direction != Direction::Both {
         return Ok(vec![once(spec.direction)?]);
     }
-    let (down, up) = (once(Direction::Down)?, once(Direction::Up)?);
-    let mut both = once(Direction::Both)?;
-    let alone = Rates { down: down.rate(), up: up.rate() };
+    let mut alone = Vec::new();
+    for direction in [Direction::Down, Direction::Up] {
+        match once(direction) {
+            Ok(run) => alone.push(run),
+            Err(error) => return stopped(alone, error),
+        }
+    }
+    let mut both = match once(Direction::Both) {
+        Ok(run) => run,
+        Err(error) => return stopped(alone, error),
+    };
+    let [down, up] = alone.as_slice() else { return Ok(alone) };
+    let rates = Rates { down: down.rate(), up: up.rate() };
     let rate = |direction| {
         let flow = both.flows.iter().find(|f| f.direction == direction);
         flow.map_or(BitRate(0.0), |f| f.goodput)
     };
     let together = Rates { down: rate(Direction::Down), up: rate(Direction::Up) };
-    both.refusals.extend(starved(alone, together));
-    Ok(vec![down, up, both])
+    both.refusals.extend(starved(rates, together));
+    alone.push(both);
+    Ok(alone)
+}
+
+/// Stopped between two runs, those that were made are kept.
+fn stopped(runs: Vec<Measurement>, error: Error) -> Result<Vec<Measurement>> {
+    if error.code() == ExitCode::Interrupted && !runs.is_empty() { Ok(runs) } else { Err(error) }
 }
 
 fn told<T>(answer: HostResult<T>) -> Result<T> {
@@ -199,7 +241,7 @@ fn facts(
     spec: &LoadSpec,
     load: &LoadResult,
     moved: &DevicesUse,
-    throttled: Vec<String>,
+    held: NotHeld,
     stopped: bool,
 ) -> Facts {
     let flows = load.flows.iter().map(|flow| FlowFacts {
@@ -225,8 +267,9 @@ fn facts(
         interrupted: load.interrupted || stopped,
         shared_cpus: context.shared_cpus,
         mtu: context.mtu,
-        throttled,
+        throttled: held.throttled,
         changed: moved.changed.clone(),
+        differing: held.differing,
     }
 }
 
@@ -298,4 +341,42 @@ fn notes(context: &Context, load: &LoadResult) -> Vec<String> {
         }
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_measured_before_a_stop_between_two_runs_is_kept() {
+        let spec = LoadSpec::tcp(Direction::Both, 1, 1.0, 0.0);
+        let run = |direction| Measurement {
+            direction,
+            flows: Vec::new(),
+            seconds: 1.0,
+            packet_bytes: 0.0,
+            cpus: Vec::new(),
+            devices: Vec::new(),
+            refusals: Vec::new(),
+            notes: Vec::new(),
+            beside: SideFigures::default(),
+        };
+        let until = |most: usize, error: fn() -> Error| {
+            let mut made = 0;
+            each_direction(&spec, &mut |spec| {
+                made += 1;
+                if made > most { Err(error()) } else { Ok(run(spec.direction)) }
+            })
+        };
+        let stop = || Error::interrupted("load");
+        let directions =
+            |runs: Vec<Measurement>| -> Vec<_> { runs.iter().map(|run| run.direction).collect() };
+        assert_eq!(until(0, stop).unwrap_err().code(), ExitCode::Interrupted);
+        assert_eq!(directions(until(1, stop).unwrap()), [Direction::Down]);
+        assert_eq!(directions(until(2, stop).unwrap()), [Direction::Down, Direction::Up]);
+        assert_eq!(until(3, stop).unwrap().len(), 3);
+        // What is no stop is no result.
+        let broken = || Error::not_supported("load", "no sockets");
+        assert_eq!(until(2, broken).unwrap_err().code(), ExitCode::NotSupported);
+    }
 }

@@ -13,6 +13,7 @@
 
 mod health;
 mod sensors;
+mod settings;
 mod telemetry;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use std::path::Path;
 use std::time::Duration;
 
 pub use health::Health;
+pub use settings::Settings;
 pub use telemetry::{Telemetry, Watch};
 
 use crate::host::{HostError, HostRead, HostResult, clock};
