@@ -27,6 +27,9 @@ use crate::search::{Outcome, Search, Step, Trial};
 const OVERHEAD: f64 = 0.25;
 /// Runs in a row that may be refused for a reason that passes before a series is given up.
 const PATIENCE: u32 = 5;
+/// Runs in a row in which a rate could not be sent, before it is taken for more than can be: once may
+/// be a moment's trouble of this machine, and a maximum never grows back.
+const TRIES: u32 = 3;
 /// How often the generator may turn out to do less than it did before.
 const MOST_CAPS: u32 = 12;
 /// The lowest rate of a search, as a share of the highest.
@@ -74,6 +77,8 @@ impl Sweeper<'_> {
         let bits = rate.map(|rate| rate.bits(payload));
         let mut spec = LoadSpec::udp(self.direction, self.streams, seconds, bits);
         spec.datagram = payload as usize;
+        // Loss at a rate that was not asked for would be taken for that of the one that was.
+        spec.steady = true;
         let run = measure(self.context, &spec, self.stop)?;
         let flow = run.flows.first();
         let lost = flow.and_then(|f| f.lost);
@@ -263,7 +268,7 @@ impl Sweeper<'_> {
 
     fn drive(&mut self, search: &mut Search, record: &mut RateSearch) -> Result<SweepEnd> {
         let (mut refused, mut caps) = (0, 0);
-        let mut missed: Option<(Trial, PacketRate)> = None;
+        let mut missed: Option<(Trial, u32, f64)> = None;
         while let Step::Trial(trial) = search.next() {
             if let Some(halt) = self.halt(trial.seconds) {
                 return Ok(halt);
@@ -276,15 +281,17 @@ impl Sweeper<'_> {
             record.trials.push(point);
             match said {
                 Said::Outcome(outcome) if search.take(&trial, &outcome).is_ok() => refused = 0,
-                // Once may be a moment's trouble of this machine, and a maximum never grows back.
-                Said::Cap(rate, _) if missed.is_none_or(|(before, _)| before != trial) => {
-                    missed = Some((trial, rate));
-                }
                 Said::Cap(rate, why) => {
+                    let before = missed.filter(|(before, ..)| *before == trial);
+                    let (tries, best) = before
+                        .map_or((1, rate.0), |(_, tries, best)| (tries + 1, best.max(rate.0)));
+                    missed = Some((trial, tries, best));
+                    if tries < TRIES {
+                        continue;
+                    }
                     caps += 1;
-                    let rate = missed.take().map_or(rate, |m| PacketRate(m.1.0.max(rate.0)));
                     // A rate that shrinks each time is no maximum of anything.
-                    if !search.cap(rate.0) || caps > MOST_CAPS {
+                    if !search.cap(best) || caps > MOST_CAPS {
                         record.gave_up = Some(format!("{why}; no rate could be offered steadily"));
                         return Ok(SweepEnd::Refused);
                     }

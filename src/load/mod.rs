@@ -18,6 +18,7 @@ mod frames;
 pub mod half;
 pub mod iperf3;
 pub mod latency;
+mod pace;
 pub mod spinner;
 mod tcp;
 mod udp;
@@ -68,6 +69,10 @@ pub struct LoadSpec {
     pub datagram: usize,
     /// How datagrams leave.
     pub sender: Sender,
+    /// What a stall of the sender held back stays unsent, so that datagrams never come faster than
+    /// asked for but by a few milliseconds' worth. Without, it is made up for, at up to 1.1 times
+    /// the rate.
+    pub steady: bool,
     /// TCP payload bytes per segment, in both directions; `None` is what the path allows.
     pub mss: Option<u32>,
 }
@@ -97,6 +102,7 @@ impl LoadSpec {
             rate: None,
             datagram: 1472,
             sender: Sender::Socket,
+            steady: false,
             mss: None,
         }
     }

@@ -20,9 +20,10 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::{MMsgHdr, RecvFlags, SendAncillaryBuffer, SendFlags, sendmmsg, sockopt};
 
-use super::crew::{CONNECT_DEADLINE, Moved, Outcome, SOCKET_TIMEOUT, Shift, due};
+use super::crew::{CONNECT_DEADLINE, Moved, Outcome, SOCKET_TIMEOUT, Shift};
 use super::frames::{self, Listener, Way};
 use super::half::{Half, Place, Role, Run, Side, Stream};
+use super::pace::Pace;
 use super::tcp::local;
 use super::{Datagrams, LoadSpec, Sender, still_waiting};
 use crate::error::{Error, Result};
@@ -43,9 +44,6 @@ const ANSWER: u32 = 4;
 const END_TRIES: u32 = 15;
 /// Datagrams per system call. At a limited rate no more than 1 ms worth goes out at once.
 pub(super) const BATCH: usize = 64;
-/// What a stall of the sender held back is sent at no more than this multiple of the rate: as a
-/// burst it would overflow queues on the way, and look like loss at a rate that was never asked for.
-const CATCH_UP: f64 = 1.1;
 /// A burst that the receiving thread's wake-up takes to read must fit: 4 MiB.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
@@ -217,9 +215,13 @@ fn add(
     let stream = Stream { direction, role, moved: moved.clone(), socket: None };
     match role {
         Role::Sender => {
-            let (size, rate) =
-                (spec.datagram, spec.rate.map(|r| r.0 / 8.0 / f64::from(spec.streams)));
-            half.add(stream, move |shift| send(&flow, &moved, size, rate, shift))
+            let (size, steady) = (spec.datagram, spec.steady);
+            let rate = spec.rate.map(|r| r.0 / 8.0 / f64::from(spec.streams));
+            half.add(stream, move |shift| {
+                let now = clock::monotonic();
+                let pace = rate.map(|rate| Pace::new(rate, size, steady, now));
+                send(&flow, &moved, size, pace, shift)
+            })
         }
         Role::Receiver => {
             receive_buffer(&flow.socket);
@@ -260,24 +262,33 @@ pub(super) fn kind(bytes: &[u8]) -> Option<(u32, u64)> {
     Some((u32_at(bytes, 4)?, u64_at(bytes, 8)?))
 }
 
-fn send(flow: &Flow, moved: &Moved, size: usize, rate: Option<f64>, shift: &mut Shift) -> Outcome {
+fn send(
+    flow: &Flow,
+    moved: &Moved,
+    size: usize,
+    mut pace: Option<Pace>,
+    shift: &mut Shift,
+) -> Outcome {
     let mut outcome = Outcome::default();
     let socket = &flow.socket;
     let padding = vec![0x5a; size.saturating_sub(HEADER)];
-    let batch = rate.map_or(BATCH, |r| ((r * 0.001 / size as f64) as usize).clamp(1, BATCH));
-    let started = clock::monotonic();
     let mut next = 0u64;
-    let mut earliest = started;
     while shift.sending() {
         shift.tick();
-        if let Some(rate) = rate {
-            shift.pause_until(due(started, next * size as u64, rate).max(earliest));
-            earliest = due(clock::monotonic(), (batch * size) as u64, rate * CATCH_UP);
+        let mut count = BATCH;
+        let mut now = Duration::ZERO;
+        if let Some(pace) = &mut pace {
+            shift.pause_until(pace.when());
+            now = clock::monotonic();
+            count = pace.count(now);
         }
         let burst = match &flow.way {
-            None => burst(socket, next, batch, &padding),
-            Some(way) => way.burst(next, batch, &padding),
+            None => burst(socket, next, count, &padding),
+            Some(way) => way.burst(next, count, &padding),
         };
+        if let Some(pace) = &mut pace {
+            pace.went(now, count, *burst.as_ref().unwrap_or(&0));
+        }
         match burst {
             Ok(sent) => {
                 next += sent as u64;
