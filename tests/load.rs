@@ -39,6 +39,8 @@ macro_rules! lab {
     };
 }
 
+#[path = "load/known.rs"]
+mod known;
 #[path = "load/refused.rs"]
 mod refused;
 
@@ -68,6 +70,15 @@ fn command(netns: &NetnsThread, line: &'static str) -> bool {
         done.is_ok_and(|done| done.status.success())
     };
     netns.run(run).unwrap()
+}
+
+/// Puts this test's thread, and with it all that it starts, before the other programs of the machine;
+/// whether it could. In turns (`-r`): a sender that never sleeps must not keep the others of its kind
+/// from running.
+fn before_others() -> bool {
+    let me = rustix::thread::gettid().as_raw_nonzero().to_string();
+    let done = std::process::Command::new("chrt").args(["-r", "-p", "1", &me]).output();
+    done.is_ok_and(|done| done.status.success())
 }
 
 /// Waits until no generator thread is left: a joined thread stays listed for a moment while the

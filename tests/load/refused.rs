@@ -153,11 +153,7 @@ fn a_generator_that_takes_its_whole_cpu_is_the_bottleneck() {
     let lab = lab!();
     let cpus = linerate::discover::snapshot(&linerate::host::Live::here()).usable_cpus();
     let context = Context::of_lab(&lab, 1500, Some(cpus));
-    let me = rustix::thread::gettid().as_raw_nonzero().to_string();
-    // Threads inherit it; this one ends with the test. In turns (`-r`): a sender that never sleeps
-    // must not keep the others of its kind from running.
-    let first = std::process::Command::new("chrt").args(["-r", "-p", "1", &me]).output();
-    if !first.is_ok_and(|done| done.status.success()) {
+    if !before_others() {
         skip!("no chrt here to come before other programs with");
     }
     let spec = LoadSpec::udp(Direction::Up, 1, 0.5, None);
