@@ -43,7 +43,21 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("lab", &["model", "parse", "host", "sys", "store", "error", "exit_code"]),
     // Makes traffic and measures it.
     ("load", &["model", "host", "sys", "error", "exit_code"]),
-    ("bench", &["model", "host", "sys", "search", "lab", "load", "sample", "error", "exit_code"]),
+    (
+        "bench",
+        &[
+            "model",
+            "host",
+            "sys",
+            "experiment",
+            "search",
+            "lab",
+            "load",
+            "sample",
+            "error",
+            "exit_code",
+        ],
+    ),
     // Puts the stages together.
     (
         "tune",

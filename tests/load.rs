@@ -425,6 +425,9 @@ fn headroom_is_a_share_of_the_calibrated_machine() {
     // How much is left is the machine's affair (and other programs run here); that the thread gets
     // nowhere beside a busy one is shown above.
     assert!(headroom.cpus.iter().all(|left| left.share.is_finite() && left.share >= 0.0));
+    // A second has tenths, and so an interval.
+    let halves = headroom.cpus.iter().map(|left| left.half.unwrap());
+    assert!(halves.into_iter().all(|half| half.is_finite() && half >= 0.0), "{headroom:?}");
 }
 
 #[test]

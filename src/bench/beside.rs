@@ -1,13 +1,17 @@
 //! What a load does to others: round trips and the CPU time that is left, beside it.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde::Serialize;
 
 use super::{Context, measure_with};
 use crate::error::Result;
+use crate::experiment::CONFIDENCE;
+use crate::experiment::stats::t_interval;
+use crate::host::clock;
 use crate::load::latency::{self, Probe};
-use crate::load::spinner::Spinners;
+use crate::load::spinner::{Progress, Spinners};
 use crate::load::{LoadSpec, Moment};
 use crate::model::cpuset::CpuSet;
 use crate::model::histogram::Histogram;
@@ -16,6 +20,9 @@ use crate::model::units::CpuId;
 
 /// Seconds of probing without load.
 const IDLE: f64 = 1.0;
+
+/// Pieces of the window by which the interval is told.
+const SLICE: Duration = Duration::from_millis(100);
 
 /// How far two calibrations of a quiet machine may be apart (turbo frequencies).
 const CALIBRATION_ERROR: f64 = 0.05;
@@ -62,6 +69,9 @@ pub struct Left {
     /// Work that a thread of the lowest priority still got done, as a share of what it does on the
     /// idle CPU.
     pub share: f64,
+    /// Half of the 95 % interval of the share, by the tenths of a second of the window; `None` of a
+    /// window shorter than two of them.
+    pub half: Option<f64>,
 }
 
 /// Headroom beside the load of one run.
@@ -110,18 +120,48 @@ pub fn with_headroom(
     let spinners = Spinners::start(cpus)?;
     let alone = spinners.calibrate(stop);
     let mut edges = Vec::new();
-    let measured =
-        measure_with(context, spec, stop, &mut |_: Moment| edges.push(spinners.progress()))?;
+    let inside = AtomicBool::new(false);
+    let over = AtomicBool::new(false);
+    let (measured, slices) = std::thread::scope(|scope| {
+        let sampler = scope.spawn(|| slices(&spinners, &inside, &over));
+        let measured = measure_with(context, spec, stop, &mut |moment| {
+            edges.push(spinners.progress());
+            inside.store(moment == Moment::WindowOpens, Ordering::Relaxed);
+        });
+        over.store(true, Ordering::Relaxed);
+        (measured, sampler.join().unwrap_or_default())
+    });
+    let measured = measured?;
     let beside = match edges.as_slice() {
         [open, close] => close.since(open),
         _ => Vec::new(),
     };
-    let left = beside.iter().zip(&alone).filter(|(_, (_, alone))| *alone > 0.0);
-    let cpus: Vec<Left> =
-        left.map(|((cpu, got), (_, alone))| Left { cpu: *cpu, share: got / alone }).collect();
+    let left = beside.iter().zip(&alone).enumerate().filter(|(_, (_, (_, alone)))| *alone > 0.0);
+    let left = left.map(|(nth, ((cpu, got), (_, alone)))| {
+        let share = |slice: &Vec<(CpuId, f64)>| Some(slice.get(nth)?.1 / alone);
+        let shares: Vec<f64> = slices.iter().filter_map(share).collect();
+        let half = t_interval(&shares, CONFIDENCE).map(|interval| interval.half);
+        Left { cpu: *cpu, share: got / alone, half }
+    });
+    let cpus: Vec<Left> = left.collect();
     let idle_cpus = cpus.iter().map(|left| left.share).sum();
     let disturbed = cpus.iter().any(|left| left.share > 1.0 + CALIBRATION_ERROR);
     Ok((measured, Headroom { direction: spec.direction, cpus, idle_cpus, disturbed }))
+}
+
+/// Work per second in each tenth of a second of the window.
+fn slices(spinners: &Spinners, inside: &AtomicBool, over: &AtomicBool) -> Vec<Vec<(CpuId, f64)>> {
+    let mut seen = Vec::new();
+    let mut before = None;
+    while !over.load(Ordering::Relaxed) {
+        let now = inside.load(Ordering::Relaxed).then(|| spinners.progress());
+        if let (Some(then), Some(now)) = (&before, &now) {
+            seen.push(Progress::since(now, then));
+        }
+        before = now;
+        clock::sleep(SLICE);
+    }
+    seen
 }
 
 /// What is looked at beside a load.

@@ -232,7 +232,9 @@ fn text(context: &Context, built: &Built, title: &str, runs: &[Measurement]) -> 
     lines.extend(table.lines());
     for run in runs {
         for refusal in &run.refusals {
-            lines.push(out.warn(format_args!("refused: {}: {}", run.direction, refusal.why)));
+            // Most reasons begin with the direction themselves.
+            let why = refusal.why.trim_start_matches(&format!("{}: ", run.direction));
+            lines.push(out.warn(format_args!("refused: {}: {why}", run.direction)));
         }
     }
     let kind = |note: &str| note.split(|c: char| c.is_ascii_digit()).next().map(str::to_owned);
@@ -267,7 +269,10 @@ fn beside_lines(context: &Context, seen: &Seen) -> Vec<String> {
     if !seen.headroom.is_empty() {
         let mut table = Table::new(&["left for other work", "idle CPUs", "per CPU"]);
         for one in &seen.headroom {
-            let cpus = one.cpus.iter().map(|c| format!("{} {:.0} %", c.cpu, c.share * 100.0));
+            let cpus = one.cpus.iter().map(|c| {
+                let half = c.half.map(|h| format!(" ± {:.0}", h * 100.0)).unwrap_or_default();
+                format!("{} {:.0}{half} %", c.cpu, c.share * 100.0)
+            });
             let cpus = cpus.collect::<Vec<_>>().join(", ");
             table.row([format!("beside {}", one.direction), format!("{:.2}", one.idle_cpus), cpus]);
         }
@@ -280,7 +285,8 @@ fn beside_lines(context: &Context, seen: &Seen) -> Vec<String> {
         }
         lines.push(context.out.dim(
             "work of an idle-priority thread as a share of what it did just before, without the \
-             load; the CPU shares above count that thread too",
+             load, ± the 95 % interval by tenths of a second; the CPU shares above count that \
+             thread too",
         ));
     }
     lines

@@ -51,9 +51,13 @@ pub fn svg(standings: &[Standing], known: &[Entry]) -> String {
     let drawing = drawing.into_string();
     markup! {
         (PreEscaped("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"))
-        svg xmlns="http://www.w3.org/2000/svg" width="760" height=(height) font-family="sans-serif" font-size="14" {
+        // The page's style makes drawings as wide as the page; here that is what the file says.
+        svg xmlns="http://www.w3.org/2000/svg" width="760" height=(height + 60.0) style="width: 760px" font-family="sans-serif" font-size="14" {
             style { (PreEscaped(STYLE)) }
-            (PreEscaped(drawing))
+            rect width="100%" height="100%" fill="var(--card)" {}
+            svg x="16" y="12" width="720" height=(height) style="width: 720px" { (PreEscaped(drawing)) }
+            text.axis x="16" y=(height + 34.0) { "One dot is one known result; the scale is logarithmic." }
+            text.axis x="16" y=(height + 49.0) { (crate::report::ranking::SOURCE) }
         }
     }
     .into_string()
