@@ -28,6 +28,18 @@ fn unknown_flags_and_values_are_usage_errors() {
 }
 
 #[test]
+fn scenarios_that_make_no_sense_are_refused_with_words_before_anything_is_built() {
+    let place = Place::new("scenarios");
+    refused(&place.run(&["bench", "nat+ipv6"]), 2, &["NAT66", "route+ipv6"]);
+    refused(&place.run(&["bench", "route+nat"]), 2, &["exclude each other"]);
+    let frames = ["--frames", "--protocol", "udp", "--rate", "1"];
+    for scenario in ["route+wireguard", "nat+pppoe"] {
+        let output = place.run(&[&["bench", scenario], &frames[..]].concat());
+        refused(&output, 2, &["no Ethernet device", "--direction up"]);
+    }
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_error() {
     let place = Place::new("pipe");
     for args in [&["show"][..], &["show", "--json"], &["--help"]] {

@@ -94,6 +94,11 @@ fn load_spec(args: &BenchArgs) -> Result<LoadSpec> {
     spec.rate = args.rate.map(|mbit| BitRate(mbit * 1e6));
     spec.datagram = args.datagram.unwrap_or(DATAGRAM) as usize;
     if args.frames {
+        if (args.scenario.wireguard || args.scenario.pppoe) && args.direction != Direction::Up {
+            let why = format!("the WAN's end of {} is no Ethernet device", args.scenario);
+            return Err(Error::usage("bench --frames", why)
+                .hint("leave --frames out, or measure --direction up alone"));
+        }
         spec.sender = Sender::Frames;
     }
     spec.check()?;
