@@ -19,11 +19,13 @@
 //!
 //! Pure: no clock, no traffic, no files; who drives it measures.
 
+mod climb;
 mod goal;
 mod knee;
 mod load;
 mod mlr;
 
+pub use climb::{Climb, Point as Combination, Prior};
 pub use goal::{BadGoal, Preset, check};
 pub use knee::{Point, TOLERANCE, knee};
 pub use load::{Judgement, Load, Outcome, OutcomeError, Target};
