@@ -17,6 +17,7 @@ mod candidates;
 pub mod cost;
 mod costs;
 mod explain;
+pub mod factor;
 mod fit;
 mod flow;
 mod intake;

@@ -77,7 +77,7 @@ fn machine(cpus: Vec<Cpu>, netdevs: Vec<NetDev>, irqs: Vec<Irq>) -> Snapshot {
     Snapshot { machine: Machine::default(), cpus, netdevs, irqs, ..Snapshot::default() }
 }
 
-fn lab(n: usize) -> Snapshot {
+pub(super) fn lab(n: usize) -> Snapshot {
     let devices = vec![netdev("lan0", Bus::Virtual, 1), netdev("wan0", Bus::Virtual, 1)];
     machine(cpus(&vec![1024; n]), devices, vec![])
 }
