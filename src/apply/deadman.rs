@@ -22,9 +22,13 @@ use crate::error::Result;
 use crate::host::{HostRead, HostWrite, clock};
 use crate::store::deadman::{Armed, Target, Undone};
 use crate::store::{Lock, StateDir};
+use crate::sys::process;
 
 /// How often the guard looks; a deadline is missed by no more than this and the writes.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// How long a process that tries settings has to put them back itself when its time is over.
+const MERCY: Duration = Duration::from_secs(10);
 
 /// How the guard's watch ended.
 #[derive(Debug)]
@@ -52,10 +56,41 @@ pub fn arm(
         host: host.identity(),
         after: lock.state().newest_journal()?,
         watched,
+        holder: None,
     };
     lock.state().forget_undone(lock)?;
     lock.state().arm(lock, &armed)?;
     Ok(armed)
+}
+
+/// Arms it for a process that tries one setting after the other and holds `lock` all the while:
+/// the guard acts as soon as the lock is free, and at the deadline, which [`put_off`] moves, it
+/// ends that process first.
+///
+/// # Errors
+/// When the state directory can't be used.
+pub fn arm_trial(host: &dyn HostWrite, lock: &Lock, wait: Duration) -> Result<Armed> {
+    let mut armed = arm(host, lock, wait, Vec::new())?;
+    armed.holder = Some(std::process::id());
+    lock.state().arm(lock, &armed)?;
+    Ok(armed)
+}
+
+/// Moves the deadline to `wait` from now.
+///
+/// # Errors
+/// When the state directory can't be used.
+pub fn put_off(lock: &Lock, armed: &mut Armed, wait: Duration) -> Result<()> {
+    armed.deadline_ms = milliseconds(clock::boottime() + wait);
+    lock.state().arm(lock, armed)
+}
+
+/// Undoes what was made since it was armed, and takes it away.
+///
+/// # Errors
+/// Rollback incomplete (exit 8).
+pub fn give_up(host: &dyn HostWrite, lock: &Lock, armed: &Armed, why: &str) -> Result<RolledBack> {
+    undo(host, lock, armed, why.to_owned()).map(|(rolled, _)| rolled)
 }
 
 /// The guard: waits for the end of `token`'s time, or for `lost` to name a reason to wait no
@@ -70,35 +105,63 @@ pub fn watch(
     token: u64,
     lost: &mut dyn FnMut() -> Option<String>,
 ) -> Result<Watch> {
-    let Some(armed) = state.armed()?.filter(|a| a.token == token) else {
+    let Some(mut armed) = state.armed()?.filter(|a| a.token == token) else {
         return Ok(Watch::Settled);
     };
-    let mine = || match state.armed() {
-        Ok(now) => now.is_some_and(|a| a.token == token),
+    // Its deadline and its holder may have changed.
+    let mine = |armed: &mut Armed| match state.armed() {
+        Ok(Some(now)) if now.token == token => {
+            *armed = now;
+            true
+        }
+        Ok(_) => false,
         // Out of memory or descriptors, say: no reason to believe that it was confirmed.
         Err(_) => true,
     };
     let why = loop {
-        if !mine() {
+        if !mine(&mut armed) {
             return Ok(Watch::Settled);
         }
         if is_due(host, &armed) {
             break "not confirmed in time".to_owned();
+        }
+        if armed.holder.is_some()
+            && let Ok(lock) = state.lock("dead-man")
+        {
+            if !mine(&mut armed) {
+                return Ok(Watch::Settled);
+            }
+            // Between the two looks it may have been handed over to whoever confirms.
+            if armed.holder.is_some() {
+                let why = "the program that tried it ended without putting it back";
+                let (_, undone) = undo(host, &lock, &armed, why.to_owned())?;
+                return Ok(Watch::Undone(undone));
+            }
         }
         if let Some(why) = lost() {
             break why;
         }
         clock::sleep(LOOK);
     };
+    let late = clock::monotonic();
+    let mut told = None;
     let lock = loop {
         match state.lock("dead-man") {
             Ok(lock) => break lock,
             // Whoever has the lock now may be confirming.
-            Err(_) if !mine() => return Ok(Watch::Settled),
+            Err(_) if !mine(&mut armed) => return Ok(Watch::Settled),
             Err(_) => clock::sleep(LOOK / 4),
         }
+        // As long as the lock is taken its holder is alive, so the number still is its own.
+        if let Some(holder) = armed.holder.filter(|_| is_due(host, &armed)) {
+            let kill = clock::monotonic().saturating_sub(late) > MERCY;
+            if told != Some(kill) {
+                told = Some(kill);
+                process::end(holder, kill);
+            }
+        }
     };
-    if !mine() {
+    if !mine(&mut armed) {
         return Ok(Watch::Settled);
     }
     let (_, undone) = undo(host, &lock, &armed, why)?;
@@ -119,7 +182,12 @@ pub fn overdue(host: &dyn HostRead, state: &StateDir) -> Result<Option<Armed>> {
 /// # Errors
 /// Rollback incomplete (exit 8).
 pub fn undo_overdue(host: &dyn HostWrite, lock: &Lock) -> Result<Option<RolledBack>> {
-    match overdue(host, lock.state())? {
+    // Who tries settings holds the lock: that we have it says that nobody does any more.
+    let orphan = lock
+        .state()
+        .armed()?
+        .filter(|a| a.holder.is_some() && !matches!(place(host, &a.host), Place::OtherNamespace));
+    match overdue(host, lock.state())?.or(orphan) {
         Some(armed) => {
             let why = "not confirmed in time, and its guard was gone";
             undo(host, lock, &armed, why.into()).map(|(rolled, _)| Some(rolled))

@@ -8,6 +8,7 @@ use super::{Write, begin, current, entry, incomplete, put_back};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::HostWrite;
+use crate::model::knob::{Knob, Value};
 use crate::model::plan::Candidate;
 use crate::model::snapshot::Snapshot;
 use crate::store::Lock;
@@ -67,6 +68,32 @@ impl<'a> Session<'a> {
         Ok(Self { host, found, candidates: all, touched, journal: Some(journal), notes })
     }
 
+    /// Takes in a candidate that the session was not opened with. All of its settings and values
+    /// must be those of others that it was: the journal is on disk already.
+    ///
+    /// # Errors
+    /// As [`Session::open`]; usage for a setting or value that is not in the journal.
+    pub fn learn(&mut self, snapshot: &Snapshot, candidate: &Candidate) -> Result<()> {
+        if self.candidates.iter().any(|(name, _)| *name == candidate.name) {
+            return Ok(());
+        }
+        let targets = resolve(snapshot, candidate)?;
+        let entries = self.journal.as_ref().map(|j| &j.journal().header.entries);
+        for target in &targets {
+            let text = target.wanted.to_kernel();
+            let known = entries
+                .into_iter()
+                .flatten()
+                .any(|e| e.path == target.path && (e.before == text || e.after.contains(&text)));
+            if !known {
+                let what = format!("set {}: {}", target.knob, target.path.display());
+                return Err(Error::usage(what, format!("{text} is not in the session's journal")));
+            }
+        }
+        self.candidates.push((candidate.name.clone(), targets));
+        Ok(())
+    }
+
     /// Makes the router what the candidate of that name asks for; settings that it does not
     /// mention are as found. Writes only what differs from what is there, and reads it back.
     /// Gives the number of writes.
@@ -82,6 +109,18 @@ impl<'a> Session<'a> {
         let Some(journal) = self.journal.as_mut() else {
             return Err(Error::usage(format!("set {name}"), "the session is over"));
         };
+        let moves =
+            |t: &Target| matches!(t.knob, Knob::Service { .. }) && t.wanted == Value::Switch(true);
+        if targets.iter().any(moves) {
+            // It may leave any value in any line, which is then not somebody else's but ours.
+            let lines = self.found.iter().zip(self.touched.iter_mut()).enumerate();
+            for (number, (_, touched)) in
+                lines.filter(|(_, (w, _))| matches!(w.knob, Knob::IrqAffinity { .. }))
+            {
+                journal.step(Step::Begin(number))?;
+                *touched = true;
+            }
+        }
         let mut written = 0;
         let mut failed = None;
         for (number, (found, touched)) in self.found.iter().zip(self.touched.iter_mut()).enumerate()

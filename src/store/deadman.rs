@@ -30,6 +30,10 @@ pub struct Armed {
     /// What answered before the change, and must go on answering.
     #[serde(default)]
     pub watched: Vec<Target>,
+    /// The process that tries settings and holds the lock for as long as it does: when the lock is
+    /// free it has ended, and there is nobody left to put them back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<u32>,
 }
 
 /// A change that was undone because nobody confirmed it.
