@@ -9,6 +9,7 @@ pub mod against;
 pub mod beside;
 pub mod board;
 pub mod rules;
+pub mod server;
 pub mod sweep;
 
 use std::sync::Arc;

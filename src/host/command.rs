@@ -42,6 +42,15 @@ pub fn start(netns: &NetnsThread, program: &str, arguments: &[String]) -> HostRe
     })
 }
 
+/// Starts `program` (looked up in PATH) where this process is. It ends with this process, and its
+/// input is empty.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_here(program: &str, arguments: &[String]) -> HostResult<Running> {
+    launch(program, arguments, |mut command| command.spawn())
+}
+
 /// Runs `program` (looked up in PATH) where this process is, for at most `limit`. Its input is empty.
 ///
 /// # Errors

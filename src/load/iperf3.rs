@@ -4,7 +4,7 @@
 //! sender's bytes with the receiver's time, `nan` is not JSON, warnings stand around the text, and
 //! before 3.11 both directions of `--bidir` have the same keys.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{Ends, LoadSpec};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
-use crate::host::{HostError, clock, command};
+use crate::host::{HostError, HostResult, clock, command};
 use crate::model::measurement::{Direction, Protocol};
 use crate::model::units::BitRate;
 
@@ -22,7 +22,8 @@ const GRACE: Duration = Duration::from_secs(10);
 /// How often a server that is not up yet, or still busy, is asked again, and after how long.
 const TRIES: u32 = 20;
 const RETRY: Duration = Duration::from_millis(100);
-const PORT: u16 = 5201;
+/// Where its servers listen unless told otherwise.
+pub const PORT: u16 = 5201;
 
 /// What iperf3 reports of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -175,12 +176,31 @@ pub fn serve(ends: &Ends) -> Result<Server> {
 /// A usage error from [`LoadSpec::check`]; refused when there is no usable report; interrupted
 /// when `stop` is raised.
 pub fn run(server: &mut Server, ends: &Ends, spec: &LoadSpec, stop: &AtomicBool) -> Result<Report> {
+    let arguments = arguments(spec, SocketAddr::new(ends.wan_address, PORT));
+    let start = || command::start(&ends.lan, "iperf3", &arguments);
+    client(&start, spec, &mut || server.0.is_alive(), stop)
+}
+
+/// Runs one test of this machine with a server elsewhere.
+///
+/// # Errors
+/// As [`run`].
+pub fn ask(server: SocketAddr, spec: &LoadSpec, stop: &AtomicBool) -> Result<Report> {
+    let arguments = arguments(spec, server);
+    client(&|| command::start_here("iperf3", &arguments), spec, &mut || true, stop)
+}
+
+fn client(
+    start: &dyn Fn() -> HostResult<command::Running>,
+    spec: &LoadSpec,
+    alive: &mut dyn FnMut() -> bool,
+    stop: &AtomicBool,
+) -> Result<Report> {
     spec.check()?;
     let limit = Duration::from_secs_f64(spec.seconds + spec.omit) + GRACE;
-    let arguments = arguments(spec, ends.wan_address);
     let mut tries = 0;
     loop {
-        let client = command::start(&ends.lan, "iperf3", &arguments).map_err(missing)?;
+        let client = start().map_err(missing)?;
         let ended = client.wait(limit, stop).map_err(missing)?;
         if stop.load(Ordering::Relaxed) {
             return Err(Error::interrupted("iperf3"));
@@ -193,7 +213,7 @@ pub fn run(server: &mut Server, ends: &Ends, spec: &LoadSpec, stop: &AtomicBool)
                 let code = ended.code.map_or("a signal".to_owned(), |c| format!("exit code {c}"));
                 return Err(refused(&format!("ended by {code}")));
             }
-            Err(why) if why.is_transient() && tries < TRIES && server.0.is_alive() => {
+            Err(why) if why.is_transient() && tries < TRIES && alive() => {
                 clock::sleep(RETRY);
             }
             Err(why) => return Err(refused(&why)),
@@ -202,10 +222,10 @@ pub fn run(server: &mut Server, ends: &Ends, spec: &LoadSpec, stop: &AtomicBool)
 }
 
 /// The client's command line. iperf3 takes whole seconds only; fractions are rounded up.
-fn arguments(spec: &LoadSpec, server: IpAddr) -> Vec<String> {
-    let mut all: Vec<String> = vec!["-J".into(), "-c".into(), server.to_string()];
+fn arguments(spec: &LoadSpec, server: SocketAddr) -> Vec<String> {
+    let mut all: Vec<String> = vec!["-J".into(), "-c".into(), server.ip().to_string()];
     let mut add = |flag: &str, value: String| all.extend([flag.to_owned(), value]);
-    add("-p", PORT.to_string());
+    add("-p", server.port().to_string());
     add("-P", spec.streams.to_string());
     add("-t", format!("{:.0}", spec.seconds.ceil()));
     if spec.omit > 0.0 {
@@ -318,7 +338,7 @@ mod tests {
     fn the_rate_is_split_over_the_streams() {
         let spec =
             LoadSpec { rate: Some(BitRate(80e6)), ..LoadSpec::udp(Direction::Down, 4, 1.5, None) };
-        let line = arguments(&spec, IpAddr::from([198, 18, 2, 2])).join(" ");
+        let line = arguments(&spec, SocketAddr::from(([198, 18, 2, 2], PORT))).join(" ");
         assert_eq!(line, "-J -c 198.18.2.2 -p 5201 -P 4 -t 2 -l 1472 -b 20000000 -u -R");
     }
 

@@ -85,6 +85,12 @@ impl Health {
         found
     }
 
+    /// Temperature of the hottest zone, degrees Celsius.
+    #[must_use]
+    pub fn celsius(&self) -> Option<f64> {
+        self.zones.values().max().map(|t| *t as f64 / 1000.0)
+    }
+
     /// The hottest zone, in words.
     #[must_use]
     pub fn hottest(&self) -> Option<String> {
