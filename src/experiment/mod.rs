@@ -18,6 +18,7 @@ mod analyse;
 mod between;
 mod design;
 mod effects;
+mod goal;
 mod levels;
 mod line;
 pub mod stats;
@@ -30,6 +31,7 @@ pub use analyse::{
 pub use between::{Between, between};
 pub use design::{Block, DesignError, Step, design};
 pub use effects::{FactorEffect, Step as FactorStep};
+pub use goal::{Decision, Kept, decide, kept};
 pub use levels::usable_rate;
 pub use line::{AtLine, ceiling, refuse_starved};
 pub use verdict::{BAND, Best, Leaning, Trailing, Verdict};
