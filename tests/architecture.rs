@@ -69,6 +69,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "discover",
             "plan",
             "experiment",
+            "search",
             "store",
             "apply",
             "verify",

@@ -369,3 +369,60 @@ fn what_a_killed_process_left_of_its_own_is_cleared_away() {
     assert!(said.contains("nothing to undo"), "{said}");
     assert!(!state.exists(), "nothing is left behind");
 }
+
+/// Waits until `done`, a minute at most: loaded machines take their time.
+#[track_caller]
+fn wait_longer(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !done() {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_tune_of_the_router_itself_leaves_it_as_found_however_it_ends() {
+    need_root!();
+    if Command::new("iperf3").arg("-v").output().is_err() {
+        eprintln!("SKIPPED a_tune_of_the_router_itself...: iperf3 is not installed");
+        return;
+    }
+    let router = Router::new("tunekill");
+    let mut server = Command::new("iperf3");
+    server.args(["-s"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut server = router.lab.wan.run(move || server.spawn().unwrap()).unwrap();
+    let address = WAN_ADDRESS.to_string();
+    for signal in [rustix::process::Signal::KILL, rustix::process::Signal::HUP] {
+        let mut command = router.place.command(&[
+            "tune",
+            "--server",
+            &address,
+            "--factor",
+            "rps=off,one,all",
+            "--blocks",
+            "50",
+            "--seconds",
+            "1",
+            "--omit",
+            "0",
+            "--directions",
+            "up",
+            "-P",
+            "2",
+        ]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut tune = router.lab.router.run(move || command.spawn().unwrap()).unwrap();
+        wait_longer("a setting on trial", || router.lan() != 0);
+        let id = i32::try_from(tune.id()).unwrap();
+        rustix::process::kill_process(rustix::process::Pid::from_raw(id).unwrap(), signal).unwrap();
+        tune.wait().unwrap();
+        wait_longer("as found", || router.lan() == 0);
+        wait_longer("the guard's end", || {
+            let state = router.place.dir.join("state");
+            !state.join("deadman.json").exists() && !state.join("lock").exists()
+        });
+        assert!(router.said(&["status"]).contains("changed nothing"), "nothing is left to undo");
+    }
+    server.kill().unwrap();
+    server.wait().unwrap();
+}

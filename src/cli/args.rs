@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::check::CheckArgs;
 use super::sweep::SweepArgs;
+use super::tune::TuneArgs;
 use crate::lab::{LabSpec, Shape};
 use crate::load::LoadSpec;
 use crate::model::measurement::{Direction, Protocol, Scenario};
@@ -426,47 +427,6 @@ pub struct RankArgs {
 pub enum Against {
     /// The installed iperf3
     Iperf3,
-}
-
-/// `tune`
-#[derive(Debug, Args)]
-pub struct TuneArgs {
-    /// What to build: route or nat, with +flowtable, +vlan, +pppoe, +bridge, +wireguard, +ipv6
-    #[arg(default_value = "nat")]
-    pub scenario: ScenarioName,
-    /// The load and its lab
-    #[command(flatten)]
-    pub load: LoadArgs,
-    /// Directions to measure in each cell
-    #[arg(long, value_delimiter = ',', default_value = "down,up", value_parser = direction)]
-    pub directions: Vec<Direction>,
-    /// Blocks: each measures every candidate once, in a new random order
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub blocks: Option<u32>,
-    /// Five blocks: exploratory, no proof
-    #[arg(long)]
-    pub quick: bool,
-    /// Stop starting new blocks after this many seconds
-    #[arg(long, value_name = "S", value_parser = seconds)]
-    pub budget: Option<f64>,
-    /// Only these candidates (the baseline is always in)
-    #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
-    pub candidates: Vec<String>,
-    /// What the others are compared with [default: one-cpu]
-    #[arg(long, value_name = "NAME")]
-    pub baseline: Option<String>,
-    /// The same settings under two names, to show what noise alone looks like here
-    #[arg(long)]
-    pub aa: bool,
-    /// Seed of the random order
-    #[arg(long, value_name = "N")]
-    pub seed: Option<u64>,
-    /// Where to write the result
-    #[arg(short, long, value_name = "FILE", default_value = "linerate-result.json")]
-    pub output: PathBuf,
-    /// Also write the HTML report
-    #[arg(long, value_name = "FILE")]
-    pub report: Option<PathBuf>,
 }
 
 /// `report`

@@ -35,8 +35,8 @@ pub(super) fn run(context: &Context, args: &BenchArgs) -> Result<ExitCode> {
     let lock = confirm::lock(context, &what)?;
     let workbench = Workbench::build(&lab, lock, &stop)?;
     let spec = fitting(&spec, args, workbench.bench().mtu);
-    workbench.notes.iter().for_each(|note| out.say(note));
-    let candidates = plan::candidates(workbench.snapshot());
+    workbench.router().notes.iter().for_each(|note| out.say(note));
+    let candidates = plan::candidates(workbench.router().snapshot());
     let candidate = plan_verb::find(&candidates, &args.candidate)?.clone();
     if let Some(Against::Iperf3) = args.against {
         let compared =
@@ -53,7 +53,7 @@ pub(super) fn run(context: &Context, args: &BenchArgs) -> Result<ExitCode> {
     };
     let beside = match (args.latency, args.headroom) {
         (true, _) => Beside::Latency,
-        (_, true) => Beside::Headroom(workbench.snapshot().usable_cpus()),
+        (_, true) => Beside::Headroom(workbench.router().snapshot().usable_cpus()),
         _ => Beside::Nothing,
     };
     let (runs, seen) = workbench.with(&candidate, |bench| {

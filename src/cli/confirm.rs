@@ -118,12 +118,24 @@ pub(super) fn arm(context: &Context, lock: &Lock, args: &ApplyArgs, seconds: f64
     let host = context.live("apply --confirm")?;
     let watched = watched(context, host, args);
     let armed = deadman::arm(host, lock, Duration::from_secs_f64(seconds), watched)?;
+    start_guard(lock, &armed)?;
+    Ok(armed)
+}
+
+/// Arms the dead-man for a run that tries settings on this machine while it holds `lock`.
+pub(super) fn arm_trial(context: &Context, lock: &Lock, wait: Duration) -> Result<Armed> {
+    let armed = deadman::arm_trial(context.live("tune")?, lock, wait)?;
+    start_guard(lock, &armed)?;
+    Ok(armed)
+}
+
+fn start_guard(lock: &Lock, armed: &Armed) -> Result<()> {
     match spawn::detached(&["dead-man".to_owned(), armed.token.to_string()]) {
-        Ok(()) => Ok(armed),
+        Ok(()) => Ok(()),
         Err(e) => {
             lock.state().disarm(lock)?;
-            Err(Error::not_supported("start the guard of apply --confirm", e)
-                .hint("nothing was changed; without --confirm no guard is needed"))
+            Err(Error::not_supported("start the guard that undoes what is not confirmed", e)
+                .hint("nothing was changed"))
         }
     }
 }

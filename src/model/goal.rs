@@ -188,6 +188,26 @@ impl Objective {
         &self.0
     }
 
+    /// It in one trial: the weighted mean of its terms, each the mean over the directions that it
+    /// is about; `None` where a measurement was refused or has no such value.
+    #[must_use]
+    pub fn response(&self, trial: &[Measurement], class: EvidenceClass) -> Option<f64> {
+        let (mut sum, mut weights) = (0.0, 0.0);
+        for term in &self.0 {
+            let about = |m: &&Measurement| term.subject.direction.is_none_or(|d| d == m.direction);
+            let (mut values, mut n) = (0.0, 0.0);
+            for measurement in trial.iter().filter(about) {
+                values +=
+                    term.subject.response(measurement, class).filter(|_| measurement.is_valid())?;
+                n += 1.0;
+            }
+            sum += term.weight * values / n;
+            weights += term.weight;
+        }
+        let mean = sum / weights;
+        mean.is_finite().then_some(mean)
+    }
+
     /// Whether it is plain throughput.
     #[must_use]
     pub fn is_throughput(&self) -> bool {

@@ -8,10 +8,16 @@
 //! What is set and measured stands behind [`Rig`], so that the same loop runs a lab, a simulation
 //! in a test, and one day a real router.
 
+mod hunt;
+mod router;
+mod source;
 #[cfg(test)]
 mod tests;
 mod workbench;
 
+pub use hunt::{Found, Hunt, hunt};
+pub use router::Router;
+pub use source::{LabLoad, ServerLoad, Source};
 pub use workbench::Workbench;
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,37 +1,25 @@
 //! A lab with its router as the thing to measure and to change.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use super::{Limits, Progress, Rig, run};
-use crate::apply::{self, Session, knob};
+use super::router::Router;
+use crate::apply;
 use crate::bench;
 use crate::discover;
 use crate::error::Result;
-use crate::host::{HostRead, Live};
+use crate::host::Live;
 use crate::lab::{Lab, LabSpec};
-use crate::load::LoadSpec;
 use crate::model::cpuset::CpuSet;
-use crate::model::measurement::{
-    Direction, Experiment, Measurement, Refusal, RefusalCode, SettingState,
-};
 use crate::model::plan::Candidate;
-use crate::model::snapshot::Snapshot;
 use crate::store::Lock;
 
 /// From this many usable CPUs on, the load generator gets CPUs of its own.
 const ENOUGH_CPUS: usize = 4;
 
-/// A lab, its router's snapshot, and the right to change it.
+/// A lab with its router, and the right to change it.
 pub struct Workbench {
-    host: Live,
-    lock: Lock,
-    snapshot: Snapshot,
+    router: Router,
     bench: bench::Context,
-    /// What was said while it was built, a line each.
-    pub notes: Vec<String>,
 }
 
 impl Workbench {
@@ -55,13 +43,13 @@ impl Workbench {
             }
         }
         let bench = bench::Context::of_lab(&lab, lab.path_mtu, generator);
-        Ok(Self { host, lock, snapshot, bench, notes })
+        Ok(Self { router: Router::new(host, lock, snapshot, notes), bench })
     }
 
-    /// The router; the generator's CPUs are marked as isolated.
+    /// Its router; the generator's CPUs are marked as isolated there.
     #[must_use]
-    pub fn snapshot(&self) -> &Snapshot {
-        &self.snapshot
+    pub fn router(&self) -> &Router {
+        &self.router
     }
 
     /// What the load generator and the sampler need.
@@ -79,96 +67,13 @@ impl Workbench {
         candidate: &Candidate,
         job: impl FnOnce(&bench::Context) -> Result<T>,
     ) -> Result<T> {
-        let candidates = std::slice::from_ref(candidate);
-        let mut session = Session::open(&self.host, &self.snapshot, candidates, &self.lock)?;
-        session.set(&candidate.name)?;
-        let done = job(&self.bench);
-        let restored = session.restore();
-        // What could not be put back matters more than what could not be measured.
-        restored.and(done)
-    }
-
-    /// Runs an experiment (see [`run`]) with `load` in every cell, puts everything back, and notes
-    /// how the settings stood before and after.
-    ///
-    /// # Errors
-    /// As [`run`]; rollback incomplete when something could not be put back.
-    pub fn experiment(
-        &self,
-        experiment: &mut Experiment,
-        load: &LoadSpec,
-        limits: Limits,
-        stop: &AtomicBool,
-        progress: &mut dyn FnMut(&Progress),
-    ) -> Result<()> {
-        let mut settings = self.settings(&experiment.candidates)?;
-        let session =
-            Session::open(&self.host, &self.snapshot, &experiment.candidates, &self.lock)?;
-        experiment.notes.extend(session.notes.iter().cloned());
-        let mut rig = LabRig { session, bench: &self.bench, load, stop };
-        let ran = run(experiment, &mut rig, limits, stop, progress);
-        rig.session.restore()?;
-        for setting in &mut settings {
-            setting.after = self.text(&PathBuf::from(&setting.path))?;
-        }
-        experiment.settings = settings;
-        ran
-    }
-
-    /// Every setting that a candidate touches, as it stands now.
-    fn settings(&self, candidates: &[Candidate]) -> Result<Vec<SettingState>> {
-        let mut found = BTreeMap::new();
-        for change in candidates.iter().flat_map(|c| &c.settings) {
-            let path = knob::path(&change.knob, &self.snapshot)?;
-            if let Entry::Vacant(new) = found.entry(path) {
-                let before = self.text(new.key())?;
-                new.insert((change.knob.to_string(), before));
-            }
-        }
-        let states = found.into_iter().map(|(path, (name, before))| SettingState {
-            name,
-            path: path.display().to_string(),
-            after: String::new(),
-            before,
-        });
-        Ok(states.collect())
-    }
-
-    fn text(&self, path: &std::path::Path) -> Result<String> {
-        self.host.text(path).map_err(|e| {
-            crate::error::Error::not_supported(format!("read {}", path.display()), e.reason())
-        })
+        self.router.with(candidate, || job(&self.bench))
     }
 }
 
 /// The CPUs for the load generator: the upper half from [`ENOUGH_CPUS`] on.
 fn generator_cpus(usable: &CpuSet) -> Option<CpuSet> {
     (usable.len() >= ENOUGH_CPUS).then(|| usable.iter().skip(usable.len() / 2).collect())
-}
-
-struct LabRig<'a> {
-    session: Session<'a>,
-    bench: &'a bench::Context,
-    load: &'a LoadSpec,
-    stop: &'a AtomicBool,
-}
-
-impl Rig for LabRig<'_> {
-    fn set(&mut self, candidate: &Candidate) -> Result<()> {
-        self.session.set(&candidate.name).map(drop)
-    }
-
-    fn measure(&mut self, candidate: &Candidate, direction: Direction) -> Result<Measurement> {
-        let spec = LoadSpec { direction, ..self.load.clone() };
-        let mut measurement = bench::measure(self.bench, &spec, self.stop)?;
-        let differing = self.session.differing(&candidate.name)?;
-        if !differing.is_empty() {
-            measurement
-                .refusals
-                .push(Refusal { code: RefusalCode::SettingsDiffer, why: differing.join("; ") });
-        }
-        Ok(measurement)
-    }
 }
 
 #[cfg(test)]

@@ -133,8 +133,8 @@ impl<'a> Tour<'a> {
     ) -> Result<()> {
         let lock = confirm::lock(self.context, "sweep")?;
         let workbench = Workbench::build(&self.args.lab(mtu), lock, self.stop)?;
-        workbench.notes.iter().for_each(|note| self.out.say(note));
-        let candidates = plan::candidates(workbench.snapshot());
+        workbench.router().notes.iter().for_each(|note| self.out.say(note));
+        let candidates = plan::candidates(workbench.router().snapshot());
         let candidate = plan_verb::find(&candidates, &self.args.candidate)?.clone();
         if self.place.is_none() && workbench.bench().shared_cpus {
             self.notes.push(
@@ -143,7 +143,7 @@ impl<'a> Tour<'a> {
             );
         }
         self.place.get_or_insert_with(|| Place {
-            machine: workbench.snapshot().machine.clone(),
+            machine: workbench.router().snapshot().machine.clone(),
             candidate: candidate.name.clone(),
         });
         self.ended = workbench.with(&candidate, |bench| job(self, bench))?;

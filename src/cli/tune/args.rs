@@ -1,0 +1,177 @@
+//! Arguments of `tune`.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::args::{LoadArgs, ScenarioName, direction, seconds};
+use crate::load::iperf3;
+use crate::model::goal::{Factor, Goal, Guard, Objective};
+use crate::model::measurement::Direction;
+
+/// `tune`
+#[derive(Debug, Args)]
+pub struct TuneArgs {
+    /// What to build: route or nat, with +flowtable, +vlan, +pppoe, +bridge, +wireguard, +ipv6
+    #[arg(default_value = "nat")]
+    pub scenario: ScenarioName,
+    /// The load and its lab
+    #[command(flatten)]
+    pub load: LoadArgs,
+    /// Directions to measure in each cell
+    #[arg(long, value_delimiter = ',', default_value = "down,up", value_parser = direction)]
+    pub directions: Vec<Direction>,
+    /// Blocks: each measures every candidate once, in a new random order
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub blocks: Option<u32>,
+    /// Five blocks: exploratory, no proof
+    #[arg(long)]
+    pub quick: bool,
+    /// Stop starting new blocks after this long: seconds, or minutes as 10m
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub budget: Option<f64>,
+    /// Only these candidates (the baseline is always in); also recipe-NAME and profile-NAME
+    #[arg(long, alias = "candidate", value_delimiter = ',', value_name = "NAME,...")]
+    pub candidates: Vec<String>,
+    /// Vary this: rps=off,one,all; every combination with other factors is measured. `list` tells
+    /// what can be varied here, `default` takes what is worth it
+    #[arg(long, value_name = "NAME=LEVEL,...", conflicts_with_all = ["candidates", "aa"], value_parser = factor)]
+    pub factor: Vec<FactorArg>,
+    /// Do not measure every combination: search, then compare the best with the baseline. Without
+    /// --factor, among placements of interrupts and RPS, beginning with what the model likes best
+    #[arg(long, conflicts_with_all = ["candidates", "aa"])]
+    pub search: bool,
+    /// What is to be as good as possible: throughput, down, up, pps, cpu (per gigabit), p99,
+    /// headroom; weighted as throughput=1,p99=0.5
+    #[arg(long, value_name = "WHAT", default_value = "throughput", value_parser = objective)]
+    pub objective: Objective,
+    /// What must be kept: p99<=+5% against the baseline, or a figure as temperature<75; may be
+    /// repeated
+    #[arg(long, value_name = "WHAT", value_parser = guard)]
+    pub guard: Vec<Guard>,
+    /// What the others are compared with [default: as-found with --server; in a lab one-cpu, or
+    /// the first combination of the factors]
+    #[arg(long, value_name = "NAME")]
+    pub baseline: Option<String>,
+    /// The same settings under two names, to show what noise alone looks like here
+    #[arg(long)]
+    pub aa: bool,
+    /// Measure this router itself, by its own traffic with an iperf3 server (HOST or HOST:PORT),
+    /// not a lab. Everything is put back, also after kill -9
+    #[arg(long, value_name = "HOST")]
+    pub server: Option<String>,
+    /// With --server: keep the best in force if it was shown to be better than as found
+    #[arg(long, requires = "server", conflicts_with_all = ["quick", "aa", "baseline"])]
+    pub apply: bool,
+    /// With --apply: undo it after this many seconds unless `linerate confirm` comes first
+    #[arg(long, value_name = "S", requires = "apply", value_parser = seconds)]
+    pub confirm: Option<f64>,
+    /// With --apply: where to write what was kept as a plan, for `persist`
+    #[arg(long, value_name = "FILE", default_value = "linerate-best.toml")]
+    pub plan: PathBuf,
+    /// Seed of the random order
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Where to write the result
+    #[arg(short, long, value_name = "FILE", default_value = "linerate-result.json")]
+    pub output: PathBuf,
+    /// Also write the HTML report
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+}
+
+/// What `--factor` was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FactorArg {
+    /// Tell what there is.
+    List,
+    /// What is worth varying here.
+    Default,
+    /// This one.
+    Of(Factor),
+}
+
+impl TuneArgs {
+    /// What is to be found.
+    #[must_use]
+    pub fn goal(&self) -> Goal {
+        Goal { objective: self.objective.clone(), guards: self.guard.clone() }
+    }
+
+    /// The factors that were named.
+    #[must_use]
+    pub fn named(&self) -> Vec<Factor> {
+        let of = |arg: &FactorArg| match arg {
+            FactorArg::Of(factor) => Some(factor.clone()),
+            FactorArg::List | FactorArg::Default => None,
+        };
+        self.factor.iter().filter_map(of).collect()
+    }
+}
+
+fn factor(text: &str) -> Result<FactorArg, String> {
+    let Some((name, levels)) = text.split_once('=') else {
+        return match text {
+            "list" => Ok(FactorArg::List),
+            "default" => Ok(FactorArg::Default),
+            _ => Err("a factor has levels: rps=off,one,all (or `list`, or `default`)".into()),
+        };
+    };
+    let levels: Vec<String> = levels.split(',').map(|l| l.trim().to_owned()).collect();
+    if name.is_empty() || levels.iter().any(String::is_empty) {
+        return Err("a factor has levels: rps=off,one,all".into());
+    }
+    Ok(FactorArg::Of(Factor { name: name.to_owned(), levels }))
+}
+
+fn objective(text: &str) -> Result<Objective, String> {
+    text.parse()
+}
+
+fn guard(text: &str) -> Result<Guard, String> {
+    text.parse()
+}
+
+/// Seconds, or minutes with an `m`.
+fn time(text: &str) -> Result<f64, String> {
+    match text.strip_suffix('m') {
+        Some(minutes) => seconds(minutes).and_then(|m| seconds(&(m * 60.0).to_string())),
+        None => seconds(text),
+    }
+}
+
+/// An address or a name, with or without a port.
+pub(super) fn server(text: &str) -> Result<SocketAddr, String> {
+    let plain = text.parse::<std::net::IpAddr>().map(|ip| SocketAddr::new(ip, iperf3::PORT));
+    let found = plain.ok().or_else(|| text.parse().ok());
+    if let Some(address) = found {
+        return Ok(address);
+    }
+    let with_port =
+        if text.contains(':') { text.to_owned() } else { format!("{text}:{}", iperf3::PORT) };
+    let mut all = with_port.to_socket_addrs().map_err(|e| format!("{text}: {e}"))?;
+    all.next().ok_or_else(|| format!("{text} has no address"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_times_and_servers_are_read_as_people_write_them() {
+        let Ok(FactorArg::Of(f)) = factor("sysctl.net.core.netdev_budget=300, 600") else {
+            panic!()
+        };
+        assert_eq!((f.name.as_str(), f.levels.len()), ("sysctl.net.core.netdev_budget", 2));
+        assert_eq!(factor("list"), Ok(FactorArg::List));
+        for bad in ["rps", "rps=", "=off", "rps=off,,all"] {
+            assert!(factor(bad).is_err(), "{bad}");
+        }
+        assert_eq!((time("10m"), time("90"), time("90s")), (Ok(600.0), Ok(90.0), Ok(90.0)));
+        assert!(time("m").is_err() && time("0m").is_err());
+        assert_eq!(server("198.18.0.1").unwrap().to_string(), "198.18.0.1:5201");
+        assert_eq!(server("198.18.0.1:7").unwrap().to_string(), "198.18.0.1:7");
+        assert_eq!(server("2001:db8::1").unwrap().to_string(), "[2001:db8::1]:5201");
+    }
+}

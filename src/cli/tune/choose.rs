@@ -1,0 +1,423 @@
+//! What is compared: candidates by name, the combinations of factors, or the space of a search.
+
+use super::args::{FactorArg, TuneArgs};
+use crate::cli::output::Output;
+use crate::cli::plan as plan_verb;
+use crate::cli::table::Table;
+use crate::error::{Error, Result};
+use crate::model::goal::{Combination, Design, Factor, Varied};
+use crate::model::knob::Knob;
+use crate::model::measurement::Experiment;
+use crate::model::plan::Candidate;
+use crate::plan::factor::{Current, Ground, MOST, Unfit};
+use crate::plan::{self, Candidates, Profile, Request, Traffic, cost, name};
+use crate::search::{Climb, Prior};
+use crate::tune::Router;
+
+/// What is measured.
+pub(super) struct Chosen {
+    /// The candidates, the baseline among them.
+    pub candidates: Vec<Candidate>,
+    /// How they came about.
+    pub design: Design,
+    /// The baseline's name.
+    pub baseline: String,
+}
+
+/// A router with all that can be chosen for it.
+pub(super) struct Menu<'a> {
+    router: &'a Router,
+    found: Candidates,
+    current: Box<Current<'a>>,
+}
+
+/// Whether the router under experiment is this machine, rather than a lab's.
+fn itself(args: &TuneArgs) -> bool {
+    args.server.is_some()
+}
+
+impl<'a> Menu<'a> {
+    /// Looks at what there is.
+    pub(super) fn of(router: &'a Router) -> Self {
+        let found = plan::candidates(router.snapshot());
+        Self { router, found, current: Box::new(|knob| router.current(knob)) }
+    }
+
+    fn ground(&self) -> Ground<'_> {
+        Ground {
+            snapshot: self.router.snapshot(),
+            current: &*self.current,
+            candidates: &self.found,
+        }
+    }
+
+    /// `--factor list`
+    pub(super) fn list(&self, out: &Output) -> Result<()> {
+        let offers = self.ground().offers();
+        if out.json {
+            let listed: Vec<_> = offers
+                .iter()
+                .map(|o| {
+                    serde_json::json!({
+                        "factor": o.name, "what": o.what, "levels": o.levels, "missing": o.why,
+                    })
+                })
+                .collect();
+            return out.json(&serde_json::json!({
+                "format": "linerate-factors", "version": 1, "factors": listed,
+            }));
+        }
+        let mut table = Table::new(&["factor", "levels here", "also", "what"]);
+        let (here, not): (Vec<_>, Vec<_>) = offers.into_iter().partition(|o| !o.levels.is_empty());
+        for offer in here {
+            let what = match &offer.why {
+                Some(why) => format!("{} (not all: {why})", offer.what),
+                None => offer.what.to_owned(),
+            };
+            table.row([
+                offer.name.to_owned(),
+                offer.levels.join(","),
+                offer.further.to_owned(),
+                what,
+            ]);
+        }
+        let mut lines = table.lines();
+        if let Some(first) = lines.first_mut() {
+            *first = out.bold(&*first);
+        }
+        let left = |o: &plan::factor::Offer| {
+            out.dim(format!(
+                "{} can't be had here: {}",
+                o.name,
+                o.why.as_deref().unwrap_or("no level")
+            ))
+        };
+        lines.extend(not.iter().map(left));
+        lines.push(out.dim(
+            "also sysctl.NAME=VALUE,... and offload.FEATURE=on,off; every factor takes as-found",
+        ));
+        out.data(lines.join("\n"))
+    }
+
+    /// What `--factor` asks for, with what is usual explained.
+    fn factors(&self, args: &TuneArgs, out: &Output) -> Result<Vec<Factor>> {
+        let mut factors = args.named();
+        if args.factor.contains(&FactorArg::Default) {
+            let usual = self.ground().usual();
+            if usual.is_empty() && factors.is_empty() {
+                return Err(Error::not_supported(
+                    "choose factors",
+                    "nothing that matters can be varied here",
+                )
+                .hint("linerate tune --factor list tells why"));
+            }
+            for (factor, why) in usual {
+                if !factors.iter().any(|f| f.name == factor.name) {
+                    out.say(format_args!("{}={}: {why}", factor.name, factor.levels.join(",")));
+                    factors.push(factor);
+                }
+            }
+        }
+        Ok(factors)
+    }
+
+    /// What is measured without a search.
+    pub(super) fn choose(&self, args: &TuneArgs, out: &Output) -> Result<Chosen> {
+        let factors = self.factors(args, out)?;
+        if factors.is_empty() { self.named(args, out) } else { self.factorial(args, &factors, out) }
+    }
+
+    fn named(&self, args: &TuneArgs, out: &Output) -> Result<Chosen> {
+        if args.candidates.is_empty() && !args.aa {
+            for (name, why) in &self.found.left_out {
+                out.say(out.dim(format!("{name} left out: {why}")));
+            }
+            for (name, other) in &self.found.folded {
+                out.say(out.dim(format!("{name} is the same as {other}: measured once")));
+            }
+        }
+        let baseline = self.usual_baseline(args);
+        let base = self.find(&baseline)?;
+        let mut candidates = vec![base.clone()];
+        if args.aa {
+            candidates.push(Candidate {
+                name: format!("{baseline}-again"),
+                title: format!("{} (the same settings under another name)", base.title),
+                reason: "shows what noise alone looks like here".into(),
+                settings: base.settings,
+            });
+        } else if args.candidates.is_empty() {
+            candidates.clone_from(&self.found.list);
+        } else {
+            for name in args.candidates.iter().filter(|n| **n != baseline) {
+                let candidate = self.find(name)?;
+                if !candidates.iter().any(|c| c.name == candidate.name) {
+                    candidates.push(candidate);
+                }
+            }
+        }
+        // None inherits from the one before it.
+        self.ground().finish(&mut candidates);
+        Ok(Chosen { candidates, design: Design::Named, baseline })
+    }
+
+    /// The lone interrupt is what routers come with; as found, a lab spreads the work over the
+    /// senders' CPUs, which no hardware does.
+    fn usual_baseline(&self, args: &TuneArgs) -> String {
+        let usual = || match self.found.get(name::ONE_CPU) {
+            Some(_) if !itself(args) => name::ONE_CPU,
+            _ => name::AS_FOUND,
+        };
+        args.baseline.clone().unwrap_or_else(|| usual().to_owned())
+    }
+
+    /// A candidate, `recipe-NAME`, or the plan of `profile-NAME`.
+    fn find(&self, wanted: &str) -> Result<Candidate> {
+        let snapshot = self.router.snapshot();
+        let not_here =
+            |why: String| Error::not_supported(format!("find candidate {wanted:?}"), why);
+        if let Some(recipe) = wanted.strip_prefix("recipe-") {
+            let (candidate, _) =
+                plan::recipe(recipe, snapshot, &*self.current).map_err(not_here)?;
+            return Ok(candidate);
+        }
+        if let Some(profile) = wanted.strip_prefix("profile-") {
+            let what = || format!("find candidate {wanted:?}");
+            let profile: Profile = profile.parse().map_err(|e| Error::usage(what(), e))?;
+            let request = Request { profile, ..Request::default() };
+            let found = plan::candidates_for(snapshot, &request);
+            let planned = plan_verb::find(&found, name::PLANNED)?;
+            return Ok(Candidate { name: wanted.to_owned(), ..planned.clone() });
+        }
+        plan_verb::find(&self.found, wanted).cloned()
+    }
+
+    fn factorial(&self, args: &TuneArgs, factors: &[Factor], out: &Output) -> Result<Chosen> {
+        let ground = self.ground();
+        let (mut candidates, varied, left_out) = ground.factorial(factors).map_err(unfit)?;
+        for (what, why) in left_out {
+            out.say(out.warn(format_args!("{what} left out: {why}")));
+        }
+        let baseline = self.baseline(args, &mut candidates)?;
+        ground.finish(&mut candidates);
+        Ok(Chosen { candidates, design: Design::Factorial(varied), baseline })
+    }
+
+    /// The baseline of combinations, added where it is none of them.
+    fn baseline(&self, args: &TuneArgs, candidates: &mut Vec<Candidate>) -> Result<String> {
+        let first = candidates.first().map(|c| c.name.clone()).unwrap_or_default();
+        let wanted = match &args.baseline {
+            Some(name) => name.clone(),
+            None if itself(args) => name::AS_FOUND.to_owned(),
+            None => return Ok(first),
+        };
+        self.with_baseline(wanted, candidates)
+    }
+
+    fn with_baseline(&self, wanted: String, candidates: &mut Vec<Candidate>) -> Result<String> {
+        if candidates.iter().any(|c| c.name == wanted) {
+            return Ok(wanted);
+        }
+        if wanted != name::AS_FOUND {
+            let base = self.find(&wanted)?;
+            candidates.insert(0, base);
+            return Ok(wanted);
+        }
+        // A combination that changes nothing is the router as found.
+        if let Some(same) = candidates.iter().find(|c| c.changes().next().is_none()) {
+            return Ok(same.name.clone());
+        }
+        candidates.insert(0, as_found());
+        Ok(wanted)
+    }
+
+    /// What is searched.
+    pub(super) fn space(&self, args: &TuneArgs, out: &Output) -> Result<Space> {
+        let ground = self.ground();
+        let asked = self.factors(args, out)?;
+        let asked = if asked.is_empty() { ground.placements() } else { asked };
+        let (factors, left_out) = ground.possible(&asked).map_err(unfit)?;
+        for (what, why) in left_out {
+            out.say(out.warn(format_args!("{what} left out: {why}")));
+        }
+        if factors.iter().any(|f| f.name == "irqbalance") {
+            return Err(Error::usage(
+                "search",
+                "irqbalance takes many seconds to settle: a search can't judge it",
+            )
+            .hint("vary it without --search"));
+        }
+        let mut levels = vec![as_found()];
+        for (at, factor) in factors.iter().enumerate() {
+            for level in &factor.levels {
+                let mut made = ground
+                    .combine(std::slice::from_ref(factor), std::slice::from_ref(level))
+                    .map_err(unfit)?;
+                made.name = format!("{at} {level}");
+                levels.push(made);
+            }
+        }
+        let starts = self.starts(&factors);
+        Ok(Space { factors, levels, starts })
+    }
+
+    /// Combinations that are what a candidate of the planner is.
+    fn starts(&self, factors: &[Factor]) -> Vec<Vec<usize>> {
+        let ground = self.ground();
+        let of = |candidate: &Candidate| -> Option<Vec<usize>> {
+            let asks =
+                |knob: &Knob| candidate.settings.iter().find(|c| c.knob == *knob).map(|c| &c.after);
+            let at = |factor: &Factor| {
+                factor.levels.iter().position(|level| {
+                    let changes = ground.level(&factor.name, level).unwrap_or_default();
+                    !changes.is_empty()
+                        && changes.iter().all(|c| *asks(&c.knob).unwrap_or(&c.before) == c.after)
+                })
+            };
+            factors.iter().map(at).collect()
+        };
+        let preferred = self.found.get(&self.found.preferred).into_iter();
+        preferred.chain(self.found.list.iter()).filter_map(of).collect()
+    }
+
+    /// A search of a space in at most `trials`.
+    pub(super) fn climb<'b>(&'b self, space: &'b Space, trials: usize, seed: u64) -> Climb<'b> {
+        let snapshot = self.router.snapshot();
+        let model = cost::Model::new(snapshot, &Traffic::default(), Profile::default());
+        let prior: Prior<'b> = Box::new(move |point| {
+            let candidate = self.combination(space, point).ok()?;
+            let predicted = model.predict(&candidate)?;
+            // Hand-overs tell candidates apart that are alike otherwise, as in the planner.
+            Some(predicted.largest + 1e-3 * predicted.handovers)
+        });
+        let sizes: Vec<usize> = space.factors.iter().map(|f| f.levels.len()).collect();
+        let mut starts = space.starts.clone();
+        let count = sizes.iter().try_fold(1_usize, |n, size| n.checked_mul(*size));
+        if count.is_some_and(|n| n <= ENUMERATED) {
+            starts.extend(best_by(&sizes, &prior));
+        }
+        Climb::new(sizes, starts, trials, prior, seed)
+    }
+
+    /// A combination of a space.
+    pub(super) fn combination(&self, space: &Space, point: &[usize]) -> Result<Candidate> {
+        self.ground().combine(&space.factors, &space.words(point)).map_err(unfit)
+    }
+
+    /// An experiment between the baseline and what a search found.
+    pub(super) fn finalists(
+        &self,
+        args: &TuneArgs,
+        space: &Space,
+        best: &[Vec<usize>],
+    ) -> Result<Chosen> {
+        let mut candidates = Vec::new();
+        let mut combinations = Vec::new();
+        for point in best {
+            let candidate = self.combination(space, point)?;
+            let (candidate_name, levels) = (candidate.name.clone(), space.words(point));
+            combinations.push(Combination { candidate: candidate_name, levels });
+            candidates.push(candidate);
+        }
+        let baseline = self.with_baseline(self.usual_baseline(args), &mut candidates)?;
+        self.ground().finish(&mut candidates);
+        let factors = space.factors.clone();
+        Ok(Chosen {
+            candidates,
+            design: Design::Search(Varied { factors, combinations }),
+            baseline,
+        })
+    }
+}
+
+/// Spaces up to this size are ranked by the model as a whole.
+const ENUMERATED: usize = 4096;
+/// So many of them are starts.
+const STARTS: usize = 10;
+
+fn best_by(sizes: &[usize], prior: &Prior<'_>) -> Vec<Vec<usize>> {
+    let mut point = vec![0; sizes.len()];
+    let mut best: Vec<(f64, Vec<usize>)> = Vec::new();
+    loop {
+        if let Some(load) = prior(&point) {
+            let at = best.iter().position(|(l, _)| load < *l).unwrap_or(best.len());
+            best.insert(at, (load, point.clone()));
+            best.truncate(STARTS);
+        }
+        // The next one, as an odometer counts.
+        let mut places = point.iter_mut().zip(sizes);
+        let carried = places.all(|(digit, size)| {
+            *digit += 1;
+            let over = *digit >= *size;
+            if over {
+                *digit = 0;
+            }
+            over
+        });
+        if carried {
+            return best.into_iter().map(|(_, point)| point).collect();
+        }
+    }
+}
+
+/// What a search goes through.
+pub(super) struct Space {
+    /// The factors.
+    pub factors: Vec<Factor>,
+    /// Every level as a candidate of its own.
+    pub levels: Vec<Candidate>,
+    starts: Vec<Vec<usize>>,
+}
+
+impl Space {
+    /// Combinations; `None` for more than can be counted.
+    pub(super) fn count(&self) -> Option<usize> {
+        self.factors.iter().try_fold(1_usize, |n, f| n.checked_mul(f.levels.len()))
+    }
+
+    fn words(&self, point: &[usize]) -> Vec<String> {
+        let level = |(factor, at): (&Factor, &usize)| factor.levels.get(*at).cloned();
+        self.factors.iter().zip(point).filter_map(level).collect()
+    }
+}
+
+fn as_found() -> Candidate {
+    Candidate {
+        name: name::AS_FOUND.into(),
+        title: "as found".into(),
+        reason: "the router as it is today: what every change has to beat".into(),
+        settings: Vec::new(),
+    }
+}
+
+/// What the model says of every candidate, before anything is measured.
+pub(super) fn predict(router: &Router, experiment: &mut Experiment) {
+    let model = cost::Model::new(router.snapshot(), &Traffic::default(), Profile::default());
+    let predict = |candidate: &Candidate| {
+        let said = model.predict(candidate)?;
+        Some(crate::model::goal::Predicted {
+            candidate: candidate.name.clone(),
+            largest: said.largest,
+            bottleneck: said.bottleneck,
+            rate: None,
+        })
+    };
+    experiment.predictions = experiment.candidates.iter().filter_map(predict).collect();
+}
+
+fn unfit(why: Unfit) -> Error {
+    let what = "choose what is varied";
+    match why {
+        Unfit::Usage(why) => {
+            let many = why.contains(&format!("up to {MOST}"));
+            let hint = if many {
+                "--search finds the best without measuring them all"
+            } else {
+                "linerate tune --factor list tells what can be varied here"
+            };
+            Error::usage(what, why).hint(hint)
+        }
+        Unfit::NotHere(why) => Error::not_supported(what, why)
+            .hint("linerate tune --factor list tells what can be varied here"),
+    }
+}

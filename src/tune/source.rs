@@ -1,0 +1,131 @@
+//! Where the load of an experiment comes from.
+
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+
+use super::router::Router;
+use crate::bench::{self, beside};
+use crate::error::{Error, Result};
+use crate::exit_code::ExitCode;
+use crate::host::Live;
+use crate::load::{LoadSpec, iperf3};
+use crate::model::cpuset::CpuSet;
+use crate::model::goal::{Goal, Quantity};
+use crate::model::measurement::{Direction, EvidenceClass, Measurement};
+use crate::model::snapshot::NetDev;
+use crate::sample::Health;
+
+/// Something that loads a router and measures what came of it.
+pub trait Source {
+    /// What kind of evidence its figures are.
+    fn class(&self) -> EvidenceClass;
+
+    /// Measures one direction.
+    ///
+    /// # Errors
+    /// When nothing could be measured at all; a doubtful figure is a refusal in the measurement.
+    fn measure(&self, direction: Direction, stop: &AtomicBool) -> Result<Measurement>;
+}
+
+/// The lab's own generator, and what is looked at beside it for a goal.
+pub struct LabLoad<'a> {
+    bench: &'a bench::Context,
+    load: LoadSpec,
+    latency: bool,
+    headroom: Option<CpuSet>,
+    temperature: bool,
+}
+
+impl<'a> LabLoad<'a> {
+    /// `load` in each direction, and beside it what `goal` needs; `cpus` are the router's.
+    #[must_use]
+    pub fn new(bench: &'a bench::Context, load: LoadSpec, goal: &Goal, cpus: CpuSet) -> Self {
+        Self {
+            bench,
+            load,
+            latency: goal.needs(Quantity::P99),
+            headroom: goal.needs(Quantity::Headroom).then_some(cpus),
+            temperature: goal.needs(Quantity::Temperature),
+        }
+    }
+}
+
+impl Source for LabLoad<'_> {
+    fn class(&self) -> EvidenceClass {
+        EvidenceClass::Lab
+    }
+
+    fn measure(&self, direction: Direction, stop: &AtomicBool) -> Result<Measurement> {
+        let spec = LoadSpec { direction, ..self.load.clone() };
+        let mut measured = None;
+        if self.latency {
+            let (mut run, seen) = beside::with_latency(self.bench, &spec, stop)?;
+            (run.beside.p50_ms, run.beside.p99_ms) = (seen.loaded.p50, seen.loaded.p99);
+            measured = Some(run);
+        }
+        if let Some(cpus) = &self.headroom {
+            // Spinners would make probes wait: a run of its own, where both are wanted.
+            let (run, seen) = beside::with_headroom(self.bench, &spec, cpus, stop)?;
+            let idle = (!seen.disturbed).then_some(seen.idle_cpus);
+            measured.get_or_insert(run).beside.idle_cpus = idle;
+        }
+        let mut measured = match measured {
+            Some(run) => run,
+            None => bench::measure(self.bench, &spec, stop)?,
+        };
+        if self.temperature {
+            measured.beside.hottest = Health::read(&self.bench.router).celsius();
+        }
+        Ok(measured)
+    }
+}
+
+/// This router's own traffic with an iperf3 server: what a router without machines on both its
+/// sides can be loaded with. Nothing of it is forwarded.
+pub struct ServerLoad {
+    host: Live,
+    devices: Vec<String>,
+    server: SocketAddr,
+    load: LoadSpec,
+}
+
+impl ServerLoad {
+    /// Traffic with `server`.
+    #[must_use]
+    pub fn new(router: &Router, server: SocketAddr, load: LoadSpec) -> Self {
+        let devices = router.snapshot().netdevs.iter();
+        // What stands on others carries the same packets once more.
+        let carries = |d: &&NetDev| (d.is_hardware() || d.is_veth()) && d.operstate != "down";
+        let devices = devices.filter(carries).map(|d| d.name.clone()).collect();
+        Self { host: router.host().clone(), devices, server, load }
+    }
+
+    /// Whether the server answers at all, before anything is set.
+    ///
+    /// # Errors
+    /// Refused when it does not; not supported without iperf3.
+    pub fn check(&self, stop: &AtomicBool) -> Result<()> {
+        let spec = LoadSpec { seconds: 1.0, omit: 0.0, streams: 1, ..self.load.clone() };
+        match iperf3::ask(self.server, &spec, stop) {
+            Err(e) if e.code() == ExitCode::Refused => {
+                Err(Error::new(ExitCode::Refused, format!("measure with {}", self.server), e)
+                    .hint("on that machine: iperf3 -s"))
+            }
+            answer => answer.map(drop),
+        }
+    }
+}
+
+impl Source for ServerLoad {
+    fn class(&self) -> EvidenceClass {
+        EvidenceClass::Wire
+    }
+
+    fn measure(&self, direction: Direction, stop: &AtomicBool) -> Result<Measurement> {
+        let spec = LoadSpec { direction, ..self.load.clone() };
+        let devices: Vec<&str> = self.devices.iter().map(String::as_str).collect();
+        bench::server::measure(&self.host, &devices, &spec, stop, &mut || {
+            iperf3::ask(self.server, &spec, stop)
+        })
+    }
+}
