@@ -4,6 +4,7 @@
 //! No parser may panic, and none may take more than linear time: libFuzzer stops at an input that
 //! takes seconds.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use flate2::Crc;
@@ -11,6 +12,8 @@ use linerate::apply::knob;
 use linerate::capture::redact::Redactor;
 use linerate::host::tar::{self, Kind, Limits};
 use linerate::host::{Archive, HostRead, Setting};
+use linerate::kernel::diff::diff;
+use linerate::kernel::mixed::Choices;
 use linerate::load::{LoadSpec, iperf3};
 use linerate::model::cpuset::CpuSet;
 use linerate::model::knob::Knob;
@@ -242,6 +245,16 @@ fn kernel_config(bytes: &[u8]) {
     if config::option(bytes, "PREEMPT") == Some(config::Setting::Module) {
         assert!(set.is_some_and(|s| s.contains_key("PREEMPT")));
     }
+    let Some(whole) = config::read(bytes) else { return };
+    linerate::kernel::check::check(&whole, "fuzz", None);
+    // Halves of it against each other, and what lies between them.
+    let (a, b) = bytes.split_at(bytes.len() / 2);
+    let (Some(a), Some(b)) = (config::read(a), config::read(b)) else { return };
+    let differences = diff(&a, &b);
+    let choices = Choices::of(&differences, &BTreeSet::new());
+    let setup: Vec<bool> = (0..choices.groups.len()).map(|i| i % 2 == 0).collect();
+    let between = config::read(choices.text(&a, &b, &setup).as_bytes()).expect("it is one");
+    assert_eq!(choices.built(&between), Ok(setup), "what was asked for is what is there");
 }
 
 /// /proc/modules: names hold no blanks.

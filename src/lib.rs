@@ -31,6 +31,10 @@ pub mod discover;
 
 pub mod capture;
 
+pub mod kernel;
+
+pub mod profile;
+
 pub mod plan;
 
 pub mod diagnose;

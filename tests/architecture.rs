@@ -21,6 +21,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("plan", &["model"]),
     // Judges a placement by the planner's cost model.
     ("diagnose", &["model", "plan"]),
+    ("kernel", &["model"]),
+    ("profile", &["model"]),
     ("experiment", &["model"]),
     ("rank", &["model"]),
     // Shares the statistics.
@@ -82,7 +84,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     // On top; nothing imports them.
-    ("report", &["model", "experiment", "rank", "error", "exit_code"]),
+    ("report", &["model", "experiment", "rank", "profile", "error", "exit_code"]),
     (
         "cli",
         &[
@@ -92,6 +94,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "sys",
             "discover",
             "plan",
+            "kernel",
+            "profile",
             "experiment",
             "search",
             "store",

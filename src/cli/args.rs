@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::check::CheckArgs;
+use super::kernel::KernelArgs;
+use super::profile::ProfileArgs;
 use super::sweep::SweepArgs;
 use super::tune::TuneArgs;
 use crate::lab::{LabSpec, Shape};
@@ -98,6 +100,10 @@ pub enum Verb {
     Record(RecordArgs),
     /// Where this machine's WireGuard figure stands among known boards
     Rank(RankArgs),
+    /// Where the time of packets goes on each CPU: driver, netfilter, routing, crypto, locks ...
+    Profile(ProfileArgs),
+    /// What of a kernel's configuration costs forwarding, how two differ, and which option it is
+    Kernel(KernelArgs),
     /// A router in a box: three network namespaces to try things in
     Lab(LabArgs),
     /// Waits for `confirm` (started by `apply --confirm`)

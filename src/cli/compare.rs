@@ -83,6 +83,11 @@ impl Figure {
     }
 }
 
+/// The figures of a file that stand, by name, with their values.
+pub(super) fn figures(path: &Path) -> Result<Vec<(String, Vec<f64>)>> {
+    Ok(side(path)?.figures.into_iter().map(|figure| (figure.name, figure.values)).collect())
+}
+
 fn side(path: &Path) -> Result<Side> {
     let file = path.display().to_string();
     Ok(match read(path)? {

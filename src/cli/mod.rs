@@ -12,11 +12,13 @@ pub mod context;
 mod event;
 mod fit;
 mod interrupt;
+pub mod kernel;
 mod lab;
 mod log;
 pub mod output;
 mod persist;
 mod plan;
+pub mod profile;
 mod rank;
 mod record;
 mod report;
@@ -95,6 +97,8 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         Verb::Capture(args) => capture::run(&context, args),
         Verb::Record(args) => record::run(&context, args),
         Verb::Rank(args) => rank::run(&context, args),
+        Verb::Profile(args) => profile::run(&context, args),
+        Verb::Kernel(args) => kernel::run(&context, args),
         Verb::Lab(args) => lab::run(&context, args),
     }
 }

@@ -1,11 +1,10 @@
 //! What the kernel was built for and started with: preemption, tick, tracers, crypto.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::Path;
 
 use super::{cpus, text};
-use crate::host::{HostRead, MAX_READ};
+use crate::host::{HostRead, kernel_config};
 use crate::model::path::KernelFacts;
 use crate::parse::{cmdline, config, crypto, modules, preempt};
 
@@ -136,25 +135,10 @@ fn configuration(
 ) -> (Option<String>, Option<BTreeMap<&'static str, String>>) {
     let models = MODELS.iter().map(|(option, _)| option);
     let wanted: Vec<&'static str> = COSTLY.iter().chain(OTHER).chain(models).copied().collect();
-    let packed = Path::new("/proc/config.gz");
-    if let Ok(bytes) = host.read(packed) {
-        let mut text = Vec::new();
-        let mut packed_text = flate2::read::GzDecoder::new(bytes.as_slice()).take(MAX_READ);
-        if packed_text.read_to_end(&mut text).is_ok()
-            && let Some(options) = config::values(&text, &wanted)
-        {
-            return (Some(packed.display().to_string()), Some(options));
-        }
+    match kernel_config(host, release) {
+        Some((place, bytes)) => (Some(place), config::values(&bytes, &wanted)),
+        None => (None, None),
     }
-    let places = [format!("/boot/config-{release}"), format!("/lib/modules/{release}/config")];
-    for place in places {
-        if let Ok(bytes) = host.read(Path::new(&place))
-            && let Some(options) = config::values(&bytes, &wanted)
-        {
-            return (Some(place), Some(options));
-        }
-    }
-    (None, None)
 }
 
 fn ciphers(host: &dyn HostRead) -> BTreeMap<String, String> {

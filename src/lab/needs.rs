@@ -4,12 +4,11 @@
 //! change nothing. So the answer comes from the kernel's configuration and depmod's tables.
 
 use std::collections::BTreeSet;
-use std::io::Read;
 use std::path::Path;
 
 use super::Shape;
 use crate::error::Error;
-use crate::host::{HostRead, MAX_READ};
+use crate::host::{HostRead, kernel_config};
 use crate::parse::config;
 
 /// Something that a kernel may lack.
@@ -224,8 +223,8 @@ impl Kernel {
         };
         let loaded = host.list(Path::new("/sys/module")).unwrap_or_default();
         let wanted: Vec<&'static str> = ALL.iter().map(|f| f.option).collect();
-        let options = configuration(host, &release)
-            .and_then(|text| config::values(&text, &wanted))
+        let options = kernel_config(host, &release)
+            .and_then(|(_, text)| config::values(&text, &wanted))
             .map(|values| values.into_iter().map(|(name, value)| (name, value == "y")).collect());
         Self {
             options,
@@ -277,19 +276,6 @@ fn module_of(line: &str) -> String {
     let path = line.split(':').next().unwrap_or(line);
     let file = path.rsplit('/').next().unwrap_or(path);
     file.split(".ko").next().unwrap_or(file).replace('-', "_")
-}
-
-fn configuration(host: &dyn HostRead, release: &str) -> Option<Vec<u8>> {
-    if let Ok(packed) = host.read(Path::new("/proc/config.gz")) {
-        let mut text = Vec::new();
-        let read = flate2::read::GzDecoder::new(packed.as_slice()).take(MAX_READ);
-        if { read }.read_to_end(&mut text).is_ok() {
-            return Some(text);
-        }
-    }
-    [format!("/boot/config-{release}"), format!("/lib/modules/{release}/config")]
-        .iter()
-        .find_map(|place| host.read(Path::new(place)).ok())
 }
 
 /// Where a program is, by PATH and the places of system programs.

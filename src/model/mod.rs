@@ -11,6 +11,7 @@ pub mod finding;
 pub mod goal;
 pub mod histogram;
 pub mod identity;
+pub mod kconfig;
 pub mod knob;
 pub mod measurement;
 pub mod nic;

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::model::kconfig::{Entry, KernelConfig, Value};
+
 /// State of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Setting {
@@ -11,6 +13,12 @@ pub enum Setting {
     Module,
     /// `# CONFIG_X is not set`, or not mentioned in a file that mentions others.
     Off,
+}
+
+/// Whether a text is a kernel configuration.
+#[must_use]
+pub fn is_one(bytes: &[u8]) -> bool {
+    option(bytes, "").is_some()
 }
 
 /// The state of `CONFIG_<option>`; `None` when the text is no kernel configuration at all.
@@ -57,9 +65,115 @@ pub fn values<'a>(bytes: &[u8], options: &[&'a str]) -> Option<BTreeMap<&'a str,
     any.then_some(found)
 }
 
+/// Options that only one architecture has, for files without their heading.
+const ARCHITECTURES: &[(&str, &str)] = &[
+    ("ARM64", "arm64"),
+    ("X86", "x86"),
+    ("ARM", "arm"),
+    ("MIPS", "mips"),
+    ("RISCV", "riscv"),
+    ("PPC", "powerpc"),
+    ("LOONGARCH", "loongarch"),
+    ("S390", "s390"),
+];
+
+/// The whole file; `None` when it is no kernel configuration at all.
+#[must_use]
+pub fn read(bytes: &[u8]) -> Option<KernelConfig> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut config = KernelConfig::default();
+    for line in text.lines().map(|line| line.trim().trim_start_matches('\u{feff}')) {
+        let unset = line.strip_prefix("# CONFIG_").and_then(|l| l.strip_suffix(" is not set"));
+        let set = line.strip_prefix("CONFIG_").and_then(|l| l.split_once('='));
+        match (set, unset) {
+            (Some((name, raw)), _) if is_name(name) => put(&mut config, name, value(raw), raw),
+            (_, Some(name)) if is_name(name) => put(&mut config, name, Value::Off, "n"),
+            _ if line.starts_with('#') => heading(&mut config, line),
+            _ => config.skipped += usize::from(!line.is_empty()),
+        }
+    }
+    if config.arch.is_none() {
+        let of = |option: &str| config.get(option) == Some(&Value::On);
+        config.arch = ARCHITECTURES.iter().find(|(o, _)| of(o)).map(|(_, a)| (*a).to_owned());
+    }
+    (!config.options.is_empty()).then_some(config)
+}
+
+/// Symbols of Kconfig are letters, digits and underscores.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+/// `# Linux/arm64 6.1.55 Kernel Configuration` (scripts/kconfig/confdata.c, `conf_write`).
+fn heading(config: &mut KernelConfig, line: &str) {
+    let named = line.strip_prefix("# Linux/").and_then(|l| l.strip_suffix("Kernel Configuration"));
+    if let Some((arch, version)) = named.and_then(|n| n.trim().split_once(' ')) {
+        config.arch = Some(arch.to_owned());
+        config.version = Some(version.trim().to_owned());
+    }
+}
+
+fn put(config: &mut KernelConfig, name: &str, value: Value, raw: &str) {
+    let place = config.options.len();
+    match config.options.get_mut(name) {
+        Some(entry) => {
+            if entry.value != value && !config.duplicates.iter().any(|d| d == name) {
+                config.duplicates.push(name.to_owned());
+            }
+            (entry.value, entry.raw) = (value, raw.to_owned());
+        }
+        None => {
+            let raw = raw.to_owned();
+            config.options.insert(name.to_owned(), Entry { value, place, raw });
+        }
+    }
+}
+
+/// `"text"` and `text`, `0x10` and `16`, `n` and "is not set" are the same.
+fn value(raw: &str) -> Value {
+    match raw {
+        "y" => Value::On,
+        "m" => Value::Module,
+        "n" => Value::Off,
+        _ => {
+            let plain = raw.strip_prefix('"').and_then(|r| r.strip_suffix('"')).unwrap_or(raw);
+            let hex = plain.strip_prefix("0x").or_else(|| plain.strip_prefix("0X"));
+            let number = hex.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+            Value::Text(number.map_or_else(|| plain.to_owned(), |n| n.to_string()))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Setting, option, values};
+    use super::{Setting, Value, option, read, values};
+
+    #[test]
+    fn a_whole_file_is_read_by_meaning() {
+        let text = "#\r\n# Automatically generated file; DO NOT EDIT.\r\n\
+                    # Linux/arm64 6.1.55-v8+ Kernel Configuration\r\nCONFIG_HZ=250\r\n\
+                    # CONFIG_RPS is not set\r\nCONFIG_VETH=m\nCONFIG_LOCALVERSION=\"-v8\"\n\
+                    CONFIG_BASE=0x10\nCONFIG_XPS=n\nCONFIG_VETH=y\nwhat is this\n";
+        let config = read(text.as_bytes()).unwrap();
+        assert_eq!(config.arch.as_deref(), Some("arm64"));
+        assert_eq!(
+            (config.version.as_deref(), config.release()),
+            (Some("6.1.55-v8+"), Some((6, 1)))
+        );
+        let text = |t: &str| Some(Value::Text(t.to_owned()));
+        let of = |name: &str| config.get(name).cloned();
+        assert_eq!(
+            (of("HZ"), of("BASE"), of("LOCALVERSION")),
+            (text("250"), text("16"), text("-v8"))
+        );
+        assert_eq!((of("RPS"), of("XPS")), (Some(Value::Off), Some(Value::Off)));
+        assert_eq!((of("VETH"), of("PREEMPT")), (Some(Value::On), None));
+        assert_eq!((config.duplicates.as_slice(), config.skipped), (&["VETH".to_owned()][..], 1));
+        assert_eq!(config.in_order(), ["HZ", "RPS", "VETH", "LOCALVERSION", "BASE", "XPS"]);
+        assert_eq!(read(b"hello\n# a remark\n"), None);
+        let bare = read(b"CONFIG_RISCV=y\n").unwrap();
+        assert_eq!(bare.arch.as_deref(), Some("riscv"));
+    }
 
     #[test]
     fn several_values_at_once() {

@@ -12,6 +12,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "our own files, never the router's settings")]
 
+pub mod bisect;
 pub mod board;
 pub mod deadman;
 pub mod disk;
@@ -24,7 +25,7 @@ pub mod result;
 pub mod swap;
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -195,6 +196,28 @@ impl Lines {
     }
 }
 
+/// A file that the user named, of at most `most` bytes; `kind` says in errors what it is.
+///
+/// # Errors
+/// Usage (exit 2) when it can't be read or is longer; not permitted (exit 4).
+pub fn read_file(kind: &str, path: &Path, most: u64, hint: &str) -> Result<Vec<u8>> {
+    let what = format!("read {kind} {}", path.display());
+    let fail = |e: io::Error| {
+        let code = match e.kind() {
+            io::ErrorKind::PermissionDenied => ExitCode::NotPermitted,
+            _ => ExitCode::Usage,
+        };
+        Error::new(code, what.clone(), words(&e)).hint(hint)
+    };
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(fail)?;
+    file.take(most + 1).read_to_end(&mut bytes).map_err(fail)?;
+    if bytes.len() as u64 > most {
+        return Err(Error::usage(what, format!("it is far too long for a {kind}")).hint(hint));
+    }
+    Ok(bytes)
+}
+
 /// Replaces a file as a whole: whoever reads it, also after a power cut, finds the old content or
 /// the new one. The directory must exist.
 ///
@@ -234,7 +257,7 @@ fn sync_directory(directory: &Path) -> io::Result<()> {
 }
 
 /// The answer without "(os error N)".
-fn words(error: &io::Error) -> String {
+pub(crate) fn words(error: &io::Error) -> String {
     let text = error.to_string();
     text.split_once(" (os error").map_or(text.clone(), |(words, _)| words.to_lowercase())
 }

@@ -3,14 +3,11 @@
 //! The count of settings stands at the top, so that a file cut at a line's end, which is still
 //! good TOML, is not taken for a smaller plan.
 
-#![expect(clippy::disallowed_methods, reason = "our own files, never the router's settings")]
-
-use std::io::{self, Read};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{words, write_file};
+use super::{read_file, write_file};
 use crate::error::{Error, Result};
 use crate::model::cpuset::CpuSet;
 use crate::model::knob::{Knob, Shape, Value};
@@ -155,15 +152,9 @@ pub fn read(path: &Path) -> Result<Plan> {
 /// # Errors
 /// Usage (exit 2) when it can't be read, is no text or far too long.
 pub fn read_text(kind: &str, path: &Path, hint: &str) -> Result<String> {
-    let what = format!("read {kind} {}", path.display());
-    let fail = |e: io::Error| Error::usage(what.clone(), words(&e)).hint(hint);
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(fail)?;
-    file.take(MAX_LENGTH + 1).read_to_end(&mut bytes).map_err(fail)?;
-    if bytes.len() as u64 > MAX_LENGTH {
-        return Err(Error::usage(what, format!("it is far too long for a {kind}")));
-    }
-    String::from_utf8(bytes).map_err(|_| Error::usage(what, "it is not text"))
+    let bytes = read_file(kind, path, MAX_LENGTH, hint)?;
+    let what = || format!("read {kind} {}", path.display());
+    String::from_utf8(bytes).map_err(|_| Error::usage(what(), "it is not text"))
 }
 
 /// Why a text is no plan, and what to do about it.

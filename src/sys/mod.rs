@@ -24,6 +24,7 @@ pub mod nic;
 mod nic_counters;
 pub mod nic_set;
 pub mod packet;
+pub mod perf;
 pub mod pinned;
 pub mod process;
 pub mod qdisc;

@@ -2,6 +2,8 @@
 
 mod text;
 
+pub(in crate::cli) use text::one as finding_lines;
+
 use std::time::Duration;
 
 use clap::Args;
@@ -39,7 +41,8 @@ pub struct CheckArgs {
     pub markdown: bool,
 }
 
-fn severity(text: &str) -> std::result::Result<Severity, String> {
+/// A severity by its name.
+pub(in crate::cli) fn severity(text: &str) -> std::result::Result<Severity, String> {
     let all = Severity::ALL;
     all.into_iter()
         .find(|s| s.name() == text)

@@ -66,7 +66,7 @@ fn headline(out: &Output, snapshot: &Snapshot, told: &Diagnosis) -> String {
     format!("{}: {counts}", out.bold(name))
 }
 
-fn one(out: &Output, number: usize, finding: &Finding) -> Vec<String> {
+pub(in crate::cli) fn one(out: &Output, number: usize, finding: &Finding) -> Vec<String> {
     let level = finding.severity.name().to_uppercase();
     let level = match finding.severity {
         Severity::Critical | Severity::Warning => out.warn(level),

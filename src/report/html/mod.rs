@@ -7,6 +7,7 @@ pub mod comparison;
 mod cpu;
 mod drift;
 mod effect;
+pub mod flame;
 mod predicted;
 pub mod ranking;
 mod rate;

@@ -1,0 +1,110 @@
+//! What `kernel` can be asked for.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::cli::check::severity;
+use crate::model::finding::Severity;
+
+/// `kernel`
+#[derive(Debug, Args)]
+pub struct KernelArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub action: KernelAction,
+}
+
+/// What to do with kernel configurations.
+#[derive(Debug, Subcommand)]
+pub enum KernelAction {
+    /// What of a kernel's configuration costs forwarding or WireGuard, and what to do about it
+    Check(KernelCheckArgs),
+    /// How two configurations differ: choices, what matters for forwarding first
+    Diff(KernelDiffArgs),
+    /// Find the options that make one kernel slower than another, build by build
+    Bisect(Box<KernelBisectArgs>),
+}
+
+/// `kernel check`
+#[derive(Debug, Args)]
+pub struct KernelCheckArgs {
+    /// A .config file, plain or packed with gzip [default: the running kernel's, or --host's]
+    #[arg(value_name = "CONFIG")]
+    pub file: Option<PathBuf>,
+    /// Exit with 1 when a finding is at least this grave: info, notice, warning or critical
+    #[arg(long, value_name = "LEVEL", default_value = "warning", value_parser = severity)]
+    pub fail_on: Severity,
+}
+
+/// `kernel diff`
+#[derive(Debug, Args)]
+pub struct KernelDiffArgs {
+    /// A .config file, plain or packed with gzip; - for the running kernel's
+    pub a: PathBuf,
+    /// Another
+    pub b: PathBuf,
+    /// Also list what follows from each choice, and what only tells compilers apart
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// `kernel bisect`
+#[derive(Debug, Args)]
+pub struct KernelBisectArgs {
+    /// Configuration of one kernel, the faster one [default: go on with the search in --dir]
+    #[arg(requires = "b")]
+    pub a: Option<PathBuf>,
+    /// Configuration of the other
+    pub b: Option<PathBuf>,
+    /// Where the search is kept
+    #[arg(long, value_name = "DIR", default_value = "linerate-bisect")]
+    pub dir: PathBuf,
+    /// Options that stay as in A, beside those that a machine needs to boot
+    #[arg(long, value_delimiter = ',', value_name = "OPTION,...", requires = "a")]
+    pub keep: Vec<String>,
+    /// Smallest effect to look for, in percent of the rate [default: a tenth of the difference]
+    #[arg(long, value_name = "PERCENT", value_parser = percent, requires = "a")]
+    pub smallest: Option<f64>,
+    /// What A gave, in any unit; more than once when it was measured more than once
+    #[arg(long, value_name = "RATE", value_parser = rate, requires = "a")]
+    pub rate_a: Vec<f64>,
+    /// What B gave
+    #[arg(long, value_name = "RATE", value_parser = rate, requires = "a")]
+    pub rate_b: Vec<f64>,
+    /// The answer: what the proposed kernel gave
+    #[arg(long, value_name = "RATE", value_parser = rate, group = "answer", conflicts_with = "a")]
+    pub rate: Vec<f64>,
+    /// The answer, from a result file of bench, tune or bench wireguard --board
+    #[arg(long, value_name = "FILE", group = "answer", conflicts_with = "a")]
+    pub result: Option<PathBuf>,
+    /// Which figure of the result file
+    #[arg(long, value_name = "NAME", requires = "result")]
+    pub figure: Option<String>,
+    /// The answer: it does not boot, or can't be built
+    #[arg(long, group = "answer", conflicts_with = "a")]
+    pub no_boot: bool,
+    /// The answer: nothing can be said of it
+    #[arg(long, group = "answer", conflicts_with = "a")]
+    pub unclear: bool,
+    /// The .config that was really built, after make olddefconfig
+    #[arg(long, value_name = "CONFIG", requires = "answer")]
+    pub built: Option<PathBuf>,
+    /// Take the last answer back
+    #[arg(long, conflicts_with_all = ["a", "answer"])]
+    pub undo: bool,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').parse::<f64>() {
+        Ok(value) if value > 0.0 && value < 100.0 => Ok(value),
+        _ => Err("more than 0 and less than 100".to_owned()),
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
+        _ => Err("a rate is more than 0".to_owned()),
+    }
+}

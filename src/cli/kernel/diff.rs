@@ -1,0 +1,209 @@
+//! `linerate kernel diff`.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::{KernelDiffArgs, Named, of_file, running};
+use crate::cli::context::Context;
+use crate::cli::output::Output;
+use crate::error::Result;
+use crate::exit_code::ExitCode;
+use crate::kernel::check::matters;
+use crate::kernel::diff::{Diff, Difference, Group, diff};
+
+/// Beginnings of options of the network and its ciphers: what to look at second.
+const NETWORK: &[&str] = &[
+    "NET",
+    "NF_",
+    "NFT_",
+    "IP_",
+    "IPV6",
+    "INET",
+    "BRIDGE",
+    "VLAN",
+    "PPP",
+    "TUN",
+    "WIREGUARD",
+    "CRYPTO",
+    "BPF",
+    "XDP",
+    "TCP_",
+    "XFRM",
+    "VETH",
+    "BONDING",
+    "IRQ",
+    "GENERIC_IRQ",
+    "CPU_FREQ",
+    "CPU_IDLE",
+    "SCHED",
+    "RCU",
+    "PCI",
+    "USB_NET",
+    "USB_RTL",
+    "R8169",
+    "E1000",
+    "IGB",
+    "IXGBE",
+];
+
+/// Runs the command.
+pub(super) fn run(context: &Context, args: &KernelDiffArgs) -> Result<ExitCode> {
+    let out = &context.out;
+    let one = |path: &Path| match path == Path::new("-") {
+        true => running(context).map(|(named, _)| named),
+        false => of_file(path),
+    };
+    let (a, b) = (one(&args.a)?, one(&args.b)?);
+    let found = diff(&a.config, &b.config);
+    for warning in &found.warnings {
+        out.say(out.warn(warning));
+    }
+    if out.json {
+        out.json(&Told::of(&a, &b, &found))?;
+    } else {
+        out.data(text(out, &a, &b, &found, args.all))?;
+    }
+    Ok(ExitCode::Done)
+}
+
+/// 0: in the table of what costs forwarding; 1: of the network; 2: the rest.
+fn rank(group: &Group) -> usize {
+    let all = || group.chosen.iter().chain(&group.follows);
+    if why(group).is_some() {
+        0
+    } else if all().any(|d| NETWORK.iter().any(|n| d.name.starts_with(n))) {
+        1
+    } else {
+        2
+    }
+}
+
+/// What the first of its options that is in the table costs.
+fn why(group: &Group) -> Option<(String, &'static str)> {
+    let mut all = group.chosen.iter().chain(&group.follows);
+    all.find_map(|d| matters(&d.name).map(|rule| (d.name.clone(), rule.consequence())))
+}
+
+fn text(out: &Output, a: &Named, b: &Named, found: &Diff, all: bool) -> String {
+    let headings =
+        ["may matter for forwarding", "network, interrupts and scheduling", "everything else"];
+    let count: usize = found.groups.iter().map(|g| g.chosen.len() + g.follows.len()).sum();
+    let mut lines = vec![format!(
+        "{} -> {}: {} choices differ ({count} options with what follows)",
+        a.place,
+        b.place,
+        found.groups.len()
+    )];
+    for (wanted, heading) in headings.iter().enumerate() {
+        let groups: Vec<&Group> = found.groups.iter().filter(|g| rank(g) == wanted).collect();
+        if groups.is_empty() {
+            continue;
+        }
+        lines.push(String::new());
+        lines.push(out.bold(format!("{heading} ({})", groups.len())));
+        for group in groups {
+            lines.extend(of_group(out, group, all));
+        }
+    }
+    let rest = |what: &str, these: &[Difference], lines: &mut Vec<String>| {
+        if these.is_empty() {
+            return;
+        }
+        lines.push(String::new());
+        lines.push(out.bold(format!("{what} ({})", these.len())));
+        if all {
+            lines.extend(these.iter().map(|d| format!("  {}: {}", d.name, d.change())));
+        } else {
+            lines.push(out.dim("  --all lists them"));
+        }
+    };
+    rest("only one file names them, without a choice of its own", &found.only_one, &mut lines);
+    rest("compilers and what the architecture brings", &found.surroundings, &mut lines);
+    lines.join("\n")
+}
+
+fn of_group(out: &Output, group: &Group, all: bool) -> Vec<String> {
+    let one = |d: &Difference| format!("{}: {}", d.name, d.change());
+    let (telling, quiet): (Vec<_>, Vec<_>) =
+        group.follows.iter().partition(|d| matters(&d.name).is_some());
+    let chosen: Vec<String> = group.chosen.iter().chain(telling).map(one).collect();
+    let mut line = format!("  {}", chosen.join(", "));
+    if !quiet.is_empty() && !all {
+        line.push_str(&out.dim(format!(" (+{})", quiet.len())));
+    }
+    let mut lines = vec![line];
+    if let Some((name, words)) = why(group) {
+        lines.push(out.dim(format!("      {name}: {words}")));
+    }
+    if all {
+        lines.extend(quiet.into_iter().map(|d| out.dim(format!("      {}", one(d)))));
+    }
+    lines
+}
+
+#[derive(Serialize)]
+struct Told<'a> {
+    format: &'static str,
+    version: u32,
+    a: &'a str,
+    b: &'a str,
+    warnings: &'a [String],
+    choices: Vec<Choice<'a>>,
+    only_one: Vec<Change<'a>>,
+    surroundings: Vec<Change<'a>>,
+}
+
+#[derive(Serialize)]
+struct Choice<'a> {
+    name: &'a str,
+    /// Why it may matter for forwarding.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'static str>,
+    chosen: Vec<Change<'a>>,
+    follows: Vec<Change<'a>>,
+}
+
+#[derive(Serialize)]
+struct Change<'a> {
+    option: &'a str,
+    a: Option<String>,
+    b: Option<String>,
+}
+
+fn changes(differences: &[Difference]) -> Vec<Change<'_>> {
+    let of = |d: &Option<_>| d.as_ref().map(ToString::to_string);
+    let one = |d: &'_ Difference| (of(&d.a), of(&d.b));
+    let mut all = Vec::new();
+    for difference in differences {
+        let (a, b) = one(difference);
+        all.push(Change { option: &difference.name, a, b });
+    }
+    all
+}
+
+impl<'a> Told<'a> {
+    fn of(a: &'a Named, b: &'a Named, found: &'a Diff) -> Self {
+        let mut choices = Vec::new();
+        for wanted in 0..3 {
+            for group in found.groups.iter().filter(|g| rank(g) == wanted) {
+                choices.push(Choice {
+                    name: &group.name,
+                    why: why(group).map(|(_, words)| words),
+                    chosen: changes(&group.chosen),
+                    follows: changes(&group.follows),
+                });
+            }
+        }
+        Self {
+            format: "linerate-kernel-diff",
+            version: 1,
+            a: &a.place,
+            b: &b.place,
+            warnings: &found.warnings,
+            choices,
+            only_one: changes(&found.only_one),
+            surroundings: changes(&found.surroundings),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! `linerate kernel`: the kernel's part in it. Configurations are read, compared and searched here;
+//! nothing is built.
+
+mod args;
+mod bisect;
+mod check;
+mod diff;
+
+pub use args::{KernelAction, KernelArgs, KernelBisectArgs, KernelCheckArgs, KernelDiffArgs};
+
+use std::path::Path;
+
+use super::context::Context;
+use crate::discover;
+use crate::error::{Error, Result};
+use crate::exit_code::ExitCode;
+use crate::host::kernel_config;
+use crate::model::kconfig::KernelConfig;
+use crate::model::path::KernelFacts;
+use crate::parse::{config, gzip};
+use crate::store::read_file;
+
+/// No configuration is longer: one with every option there is has about half a megabyte.
+const MOST: u64 = 16 << 20;
+const HINT: &str = "give a .config file, as /boot/config-* or /proc/config.gz";
+
+/// Runs the command.
+pub(super) fn run(context: &Context, args: &KernelArgs) -> Result<ExitCode> {
+    match &args.action {
+        KernelAction::Check(args) => check::run(context, args),
+        KernelAction::Diff(args) => diff::run(context, args),
+        KernelAction::Bisect(args) => bisect::run(context, args),
+    }
+}
+
+/// A configuration, its text, and what it is called.
+struct Named {
+    place: String,
+    text: Vec<u8>,
+    config: KernelConfig,
+}
+
+/// A file that the user named.
+fn of_file(path: &Path) -> Result<Named> {
+    let place = path.display().to_string();
+    let bytes = read_file("kernel configuration", path, MOST, HINT)?;
+    let bad =
+        |why: String| Error::usage(format!("read kernel configuration {place}"), why).hint(HINT);
+    let text = match gzip::is_packed(&bytes) {
+        true => gzip::unpack(&bytes, MOST).map_err(bad)?,
+        false => bytes,
+    };
+    let config = config::read(&text).ok_or_else(|| bad("it has no line with an option".into()))?;
+    Ok(Named { place, text, config })
+}
+
+/// The running kernel's, or the captured machine's, and what else is known of that kernel.
+fn running(context: &Context) -> Result<(Named, KernelFacts)> {
+    let host = context.reader();
+    let snapshot = discover::snapshot(host);
+    let release = snapshot.machine.kernel;
+    let told = kernel_config(host, &release)
+        .and_then(|(place, text)| Some((config::read(&text)?, place, text)));
+    let Some((config, place, text)) = told else {
+        return Err(Error::not_supported(
+            format!("read the configuration of the running kernel {release}"),
+            "it is in none of /proc/config.gz, /boot/config-* and /lib/modules/*/config",
+        )
+        .hint("modprobe configs, or give the file that it was built with"));
+    };
+    Ok((Named { place, text, config }, snapshot.kernel))
+}

@@ -1,0 +1,272 @@
+//! `linerate profile`: where the time of packets goes on each CPU.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::args::seconds;
+use super::context::Context;
+use super::interrupt;
+use super::output::Output;
+use super::table::Table;
+use crate::error::{Error, Result};
+use crate::exit_code::ExitCode;
+use crate::host::{HostRead, clock};
+use crate::parse::kallsyms::Symbols;
+use crate::parse::perf::Samples;
+use crate::profile::{Frame, Group, Profile};
+use crate::report::html::flame;
+use crate::store::write_file;
+use crate::sys::perf::{Sampler, Source};
+use crate::{discover, store};
+
+/// `profile`
+#[derive(Debug, Args)]
+pub struct ProfileArgs {
+    /// How long to look; best while the router is busy
+    #[arg(value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    pub seconds: f64,
+    /// Where to write a flame graph (SVG)
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Samples per second and CPU; an odd number does not march in step with timers
+    #[arg(long, value_name = "HZ", default_value_t = 997, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub frequency: u32,
+    /// How many functions to list
+    #[arg(long, value_name = "N", default_value_t = 15)]
+    pub top: usize,
+}
+
+/// How often the rings are emptied: at 10,000 samples a second of 200 bytes each holds 65 ms.
+const PACE: Duration = Duration::from_millis(50);
+
+/// Runs the command.
+pub(super) fn run(context: &Context, args: &ProfileArgs) -> Result<ExitCode> {
+    let host = context.live("profile")?;
+    let out = &context.out;
+    let cpus = discover::snapshot(host).cpus;
+    let online: Vec<u32> = cpus.iter().filter(|c| c.online).map(|c| c.id.0).collect();
+    let stop = interrupt::stop_flag()?;
+    let (mut samplers, source) = open(host, &online, args.frequency)?;
+    out.say(match source {
+        Source::Cycles => format!("looking for {} s, by the processors' cycles", args.seconds),
+        Source::Clock => format!(
+            "looking for {} s, by the clock: there is no counter of cycles here (usual in virtual \
+             machines), so what runs with interrupts off shows at the place that lets them in again",
+            args.seconds
+        ),
+    });
+    let begun = clock::monotonic();
+    let end = begun + Duration::from_secs_f64(args.seconds);
+    let mut samples: Vec<Samples> = online.iter().map(|_| Samples::default()).collect();
+    let mut records = Vec::new();
+    let mut looking = true;
+    while looking {
+        let next = (clock::monotonic() + PACE).min(end);
+        looking = clock::wait_until(next, PACE, &stop) && next < end;
+        for (sampler, samples) in samplers.iter_mut().zip(&mut samples) {
+            records.clear();
+            sampler.drain(&mut records);
+            samples.take(&records);
+        }
+    }
+    drop(samplers);
+    let looked = (clock::monotonic() - begun).as_secs_f64();
+    let symbols = host.read(Path::new("/proc/kallsyms")).unwrap_or_default();
+    let symbols = Symbols::read(&symbols);
+    if symbols.is_empty() {
+        return Err(Error::not_permitted(
+            "name the kernel's functions: /proc/kallsyms",
+            "it is missing or hides its addresses, so nothing can be said of what was sampled",
+        )
+        .hint("run as root with sysctl kernel.kptr_restrict=0 or 1; CONFIG_KALLSYMS is needed"));
+    }
+    let mut profile = Profile::default();
+    for (cpu, samples) in online.iter().zip(&samples) {
+        let named = samples.kernel.iter().map(|chain| names(&symbols, chain));
+        profile.add(*cpu, named, samples.user);
+        profile.lost += samples.lost;
+    }
+    let look = Look { seconds: looked, source, frequency: args.frequency, profile };
+    if let Some(path) = &args.output {
+        let heading = format!("packets on {} CPUs, {looked:.1} s", online.len());
+        write_file("flame graph", path, flame::svg(&look.profile, &heading).as_bytes())?;
+        out.say(format_args!("flame graph: {}", path.display()));
+    }
+    if out.json {
+        out.json(&look.told(args.top))?;
+    } else {
+        out.data(look.text(out, args.top))?;
+    }
+    let stopped = stop.load(Ordering::Relaxed);
+    Ok(if stopped { ExitCode::Interrupted } else { ExitCode::Done })
+}
+
+fn names<'a>(symbols: &'a Symbols, chain: &[u64]) -> Vec<Frame<'a>> {
+    let named = chain.iter().filter_map(|address| symbols.at(*address));
+    named.map(|symbol| (symbol.name, symbol.module)).collect()
+}
+
+/// A sampler on each CPU, by cycles where there are some, else by the clock.
+fn open(host: &dyn HostRead, cpus: &[u32], frequency: u32) -> Result<(Vec<Sampler>, Source)> {
+    let all = |source| -> io::Result<Vec<Sampler>> {
+        cpus.iter().map(|cpu| Sampler::open(*cpu, source, frequency)).collect()
+    };
+    match all(Source::Cycles) {
+        Ok(samplers) => return Ok((samplers, Source::Cycles)),
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return Err(denied(host, &e)),
+        // No such counter: the clock remains.
+        Err(_) => {}
+    }
+    match all(Source::Clock) {
+        Ok(samplers) => Ok((samplers, Source::Clock)),
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Err(denied(host, &e)),
+        Err(e) => {
+            Err(Error::not_supported("sample what the CPUs run: perf_event_open", store::words(&e))
+                .hint("the kernel needs CONFIG_PERF_EVENTS"))
+        }
+    }
+}
+
+fn denied(host: &dyn HostRead, e: &io::Error) -> Error {
+    let level = host.read(Path::new("/proc/sys/kernel/perf_event_paranoid")).unwrap_or_default();
+    let level = String::from_utf8_lossy(&level).trim().to_owned();
+    Error::not_permitted("sample what the CPUs run: perf_event_open", store::words(e)).hint(format!(
+        "run as root; kernel.perf_event_paranoid is {level} here, and containers often forbid it"
+    ))
+}
+
+struct Look {
+    seconds: f64,
+    source: Source,
+    frequency: u32,
+    profile: Profile,
+}
+
+impl Look {
+    /// Share of a CPU's time that went to packets: by the clock of all samples, by cycles of those
+    /// that a busy CPU would have given.
+    fn busy(&self, packets: u64, samples: u64) -> f64 {
+        match self.source {
+            Source::Clock => packets as f64 / samples.max(1) as f64,
+            Source::Cycles => {
+                (packets as f64 / (self.seconds * f64::from(self.frequency)).max(1.0)).min(1.0)
+            }
+        }
+    }
+
+    fn text(&self, out: &Output, top: usize) -> String {
+        let profile = &self.profile;
+        let packets = profile.packets();
+        if packets == 0 {
+            return "no packet was handled while it looked: try again while traffic flows"
+                .to_owned();
+        }
+        let share =
+            |part: u64, whole: u64| format!("{:.0} %", 100.0 * part as f64 / whole.max(1) as f64);
+        let groups: Vec<Group> = Group::ALL.into_iter().filter(|g| profile.of(*g) > 0).collect();
+        let mut heading = vec!["CPU", "packets"];
+        heading.extend(groups.iter().map(|g| g.name()));
+        let mut table = Table::new(&heading);
+        for cpu in &profile.cpus {
+            let busy = self.busy(cpu.packets, cpu.samples) * 100.0;
+            let mut row = vec![cpu.cpu.to_string(), format!("{busy:.0} %")];
+            row.extend(groups.iter().map(|g| match cpu.groups.get(g) {
+                Some(count) => share(*count, cpu.packets),
+                None => "-".to_owned(),
+            }));
+            table.row(row);
+        }
+        let mut all = vec!["all".to_owned(), String::new()];
+        all.extend(groups.iter().map(|g| share(profile.of(*g), packets)));
+        table.row(all);
+        let mut lines = vec![out.bold(
+            "softirq, NAPI threads and WireGuard's workers: share of the CPU, and of that what for",
+        )];
+        lines.extend(table.lines());
+        lines.push(String::new());
+        lines.push(out.bold("dearest functions"));
+        for (name, module, count) in profile.dearest(top) {
+            let group = crate::profile::group_of(name, module).name();
+            let place = if module.is_empty() { String::new() } else { format!(" [{module}]") };
+            lines.push(format!("  {:>5}  {group:12} {name}{place}", share(count, packets)));
+        }
+        if profile.lost > 0 {
+            let lost = profile.lost;
+            lines.push(out.warn(format!("{lost} samples were lost: use a lower --frequency")));
+        }
+        if packets < 100 {
+            lines.push(out.warn(format!("only {packets} samples: shares are rough")));
+        }
+        lines.join("\n")
+    }
+
+    fn told(&self, top: usize) -> Told<'_> {
+        let of = |groups: &dyn Fn(Group) -> u64| {
+            let all = Group::ALL.into_iter().map(|g| (g.name(), groups(g)));
+            all.filter(|(_, count)| *count > 0).collect()
+        };
+        Told {
+            format: "linerate-profile",
+            version: 1,
+            seconds: self.seconds,
+            source: match self.source {
+                Source::Cycles => "cycles",
+                Source::Clock => "clock",
+            },
+            frequency: self.frequency,
+            lost: self.profile.lost,
+            cpus: self
+                .profile
+                .cpus
+                .iter()
+                .map(|cpu| ToldCpu {
+                    cpu: cpu.cpu,
+                    samples: cpu.samples,
+                    packets: cpu.packets,
+                    busy: self.busy(cpu.packets, cpu.samples),
+                    groups: of(&|g| cpu.groups.get(&g).copied().unwrap_or(0)),
+                })
+                .collect(),
+            functions: self
+                .profile
+                .dearest(top)
+                .into_iter()
+                .map(|(name, module, samples)| Function { name, module, samples })
+                .collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Told<'a> {
+    format: &'static str,
+    version: u32,
+    seconds: f64,
+    source: &'static str,
+    frequency: u32,
+    lost: u64,
+    cpus: Vec<ToldCpu>,
+    functions: Vec<Function<'a>>,
+}
+
+#[derive(Serialize)]
+struct ToldCpu {
+    cpu: u32,
+    samples: u64,
+    packets: u64,
+    /// Share of the CPU's time.
+    busy: f64,
+    groups: std::collections::BTreeMap<&'static str, u64>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    module: &'a str,
+    samples: u64,
+}

@@ -1,0 +1,100 @@
+//! A kernel's configuration: what each option is set to, and where its line stood.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::order::InOrder;
+
+/// What an option is set to. An option that a file does not mention is none of these: its
+/// dependencies are not met there, or that kernel does not know it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Value {
+    /// `# CONFIG_X is not set`, or `=n`: it could have been on.
+    Off,
+    /// `=m`.
+    Module,
+    /// `=y`.
+    On,
+    /// A number or a text, normalised: no quotes, numbers in decimal.
+    Text(String),
+}
+
+impl Value {
+    /// Whether it does anything: on, a module, or a value.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        *self != Self::Off
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Off => "n",
+            Self::Module => "m",
+            Self::On => "y",
+            Self::Text(text) if text.is_empty() => "\"\"",
+            Self::Text(text) => text,
+        })
+    }
+}
+
+/// An option as a file has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// What it is set to.
+    pub value: Value,
+    /// How many options the file mentions before it: what depends on an option follows it.
+    pub place: usize,
+    /// The value as it is written in the file, for writing it again.
+    pub raw: String,
+}
+
+/// A configuration file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct KernelConfig {
+    /// The kernel's name of the architecture (`x86`, `arm64`, `mips`), from the heading or from the
+    /// option that only one architecture has.
+    pub arch: Option<String>,
+    /// The kernel's version, from the heading.
+    pub version: Option<String>,
+    /// Options by name, without `CONFIG_`. Of an option that is set twice the last counts, as for
+    /// the kernel's own `make`.
+    pub options: BTreeMap<String, Entry>,
+    /// Options that the file sets more than once, to different values.
+    pub duplicates: Vec<String>,
+    /// Lines that are neither an option nor a remark.
+    pub skipped: usize,
+}
+
+impl KernelConfig {
+    /// What an option is set to; `None` when the file does not mention it.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.options.get(name).map(|entry| &entry.value)
+    }
+
+    /// Whether an option is built in or a module.
+    #[must_use]
+    pub fn is_on(&self, name: &str) -> bool {
+        self.get(name).is_some_and(Value::is_set)
+    }
+
+    /// The major and minor version (`6`, `1`).
+    #[must_use]
+    pub fn release(&self) -> Option<(u32, u32)> {
+        let mut parts = self.version.as_deref()?.split('.');
+        let major = parts.next()?.parse().ok()?;
+        let minor: String = parts.next()?.chars().take_while(char::is_ascii_digit).collect();
+        Some((major, minor.parse().ok()?))
+    }
+
+    /// The names in the order of the file.
+    #[must_use]
+    pub fn in_order(&self) -> Vec<&str> {
+        let mut names: Vec<(usize, &str)> =
+            self.options.iter().map(|(name, entry)| (entry.place, name.as_str())).collect();
+        names.order_by_key(|(place, _)| *place);
+        names.into_iter().map(|(_, name)| name).collect()
+    }
+}
