@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 LIMIT=$((3 * 1024 * 1024)) # bytes: routers have little flash
 GLIBC=900000  # what glibc adds where musl is not to be had
 OTHER=600000  # what the tables for unwinding take, which Rust's own linker keeps
+STD=450000    # what Rust's library takes more as it comes: built for speed, with all it can do
 
 quiet=no
 wanted=
@@ -57,7 +58,20 @@ if [ -z "$wanted" ] && command -v ld.bfd >/dev/null; then # only it knows how to
     case $triple in *-musl) RUSTFLAGS="$RUSTFLAGS -C link-arg=-Wl,--defsym=_Unwind_Backtrace=getpid" ;; esac
 fi
 export RUSTFLAGS
-cargo build --quiet --release --locked --package linerate --bin linerate --target "$triple" >&2
+build() { cargo build --quiet --release --locked --package linerate --bin linerate --target "$triple" "$@" >&2; }
+# With its source (rustup component add rust-src) Rust's library is built for size and without what
+# walks stacks. Cargo calls that unstable; a compiler that will not have it, or no crates to be had,
+# is no reason to stop.
+small_std() {
+    has_std_source || return 1
+    RUSTC_BOOTSTRAP=1 build -Zbuild-std=std,panic_abort -Zbuild-std-features=optimize_for_size && return 0
+    say "build: Rust's library could not be built along; taking it as it comes"
+    return 1
+}
+if ! small_std; then
+    LIMIT=$((LIMIT + STD))
+    build
+fi
 
 binary=${CARGO_TARGET_DIR:-target}/$triple/release/linerate
 size=$(wc -c <"$binary")

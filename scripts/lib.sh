@@ -50,6 +50,9 @@ static_target() {
     if [ -d "$(rustc --print sysroot)/lib/rustlib/$musl/lib" ]; then echo "$musl"; else echo "$host"; fi
 }
 
+# Is the source of Rust's standard library there? With it the library is built along, for size.
+has_std_source() { [ -r "$(rustc --print sysroot)/lib/rustlib/src/rust/library/Cargo.lock" ]; }
+
 # The target of the program for the arm64 guest.
 # shellcheck disable=SC2034 # read by the scripts that source this
 ARM_TARGET=aarch64-unknown-linux-musl

@@ -192,3 +192,8 @@ case $(static_target) in
     fi
     ;;
 esac
+# The source of Rust's library, to build it for size; the build goes without it where this fails.
+if [ -x "$rustup" ] && ! has_std_source; then
+    say "setup: adding the source of Rust's library, for a small static binary"
+    "$rustup" component add rust-src >&2 || say "setup: rustup could not add rust-src; the binary will be some larger"
+fi

@@ -158,6 +158,8 @@ fn rustup_is_asked_for_the_musl_target_and_the_build_goes_on_without_it() {
         assert_eq!(code, 0, "{said}");
         assert!(said.contains("asked target add riscv64gc-unknown-linux-musl"), "{said}");
         assert_eq!(said.contains("with this system's C library"), told, "{said}");
+        assert!(said.contains("asked component add rust-src"), "{said}");
+        assert_eq!(said.contains("will be some larger"), told, "{said}");
     }
 }
 
