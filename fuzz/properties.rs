@@ -246,7 +246,8 @@ fn kernel_config(bytes: &[u8]) {
         assert!(set.is_some_and(|s| s.contains_key("PREEMPT")));
     }
     let Some(whole) = config::read(bytes) else { return };
-    linerate::kernel::check::check(&whole, "fuzz", None);
+    let report = linerate::kernel::check::check(&whole, "fuzz", None);
+    assert!(report.findings.iter().all(|f| !f.evidence.is_empty()));
     // Halves of it against each other, and what lies between them.
     let (a, b) = bytes.split_at(bytes.len() / 2);
     let (Some(a), Some(b)) = (config::read(a), config::read(b)) else { return };
