@@ -136,6 +136,59 @@ fn without_namespaces_it_says_what_is_missing() {
 }
 
 #[test]
+fn a_result_holds_what_it_takes_to_make_it_again_and_every_piece_of_each_run() {
+    need_root!();
+    let place = Place::new("again");
+    let done = place.run(&[
+        "tune",
+        "nat",
+        "--seconds",
+        "0.3",
+        "--omit",
+        "0",
+        "--blocks",
+        "1",
+        "--candidates",
+        "one-cpu",
+        "--directions",
+        "up",
+        "-P",
+        "2",
+        "--flows",
+        "40",
+        "--seed",
+        "7",
+        "-o",
+        "r.json",
+    ]);
+    assert!(done.status.code().is_some_and(|code| code != 5), "{done:?}");
+    let text = std::fs::read(place.dir.join("r.json")).unwrap();
+    let result: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    assert_eq!((&result["seed"], &result["scenario"]["flows"]), (&7.into(), &40.into()));
+    assert_eq!(result["fingerprint"].as_str().unwrap().len(), 16);
+    assert!(result["command"].as_array().unwrap().contains(&"--flows".into()));
+    for cell in result["cells"].as_array().unwrap() {
+        let run = &cell["measurement"];
+        assert!(!run["series"].as_array().unwrap().is_empty(), "{run}");
+        for piece in run["series"].as_array().unwrap() {
+            assert_eq!(piece["bytes"].as_array().unwrap().len(), 1, "{piece}");
+        }
+        // What the candidate asked for was read back, one text for each of its settings.
+        let candidates = result["candidates"].as_array().unwrap();
+        let asked = candidates.iter().find(|c| c["name"] == cell["candidate"]).unwrap();
+        let read: Vec<_> = run["settings"].as_array().into_iter().flatten().collect();
+        assert_eq!(read.len(), asked["settings"].as_array().unwrap().len(), "{run}");
+        assert!(read.iter().all(|setting| setting["text"].is_string()), "{run}");
+    }
+
+    let done = place.run(&["bench", "nat", "--seconds", "0.2", "--direction", "up", "--json"]);
+    let bench: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(bench["origin"]["command"][1], "bench");
+    assert_eq!(bench["origin"]["machine"]["kernel"], result["machine"]["kernel"]);
+    assert!(!bench["runs"][0]["series"].as_array().unwrap().is_empty());
+}
+
+#[test]
 fn two_at_once_is_refused_with_the_name_of_the_first() {
     need_root!();
     let place = Place::new("two");

@@ -123,8 +123,31 @@ fn tcp_arrives_in_each_direction_and_counters_agree() {
             assert!(sum <= 1.0 + 1e-9, "{cpu:?}");
         }
         assert_eq!(run.devices.len(), 2);
+        the_series_is_the_window(&run);
     }
     nobody_is_left();
+}
+
+/// The pieces are the whole window, and as many as the machine let through: six of a tenth of a
+/// second, or fewer and longer ones.
+fn the_series_is_the_window(run: &Measurement) {
+    assert!((1..=6).contains(&run.series.len()), "{:?}", run.series);
+    let last = run.series.last().unwrap();
+    assert!((last.at - run.seconds).abs() < 0.05, "{} of {}", last.at, run.seconds);
+    let seconds: f64 = run.series.iter().map(|p| p.seconds).sum();
+    assert!((seconds - last.at).abs() < 1e-3, "{seconds}");
+    for (number, flow) in run.flows.iter().enumerate() {
+        let bytes: u64 = run.series.iter().map(|p| p.bytes[number]).sum();
+        let window = flow.goodput.0 / 8.0 * run.seconds;
+        assert!((bytes as f64 / window - 1.0).abs() < 0.1, "{bytes} of {window}");
+    }
+    for piece in &run.series {
+        assert_eq!((piece.busy.len(), piece.rx_packets.len()), (run.cpus.len(), 2));
+        assert!(piece.busy.iter().all(|share| (0.0..=1.0).contains(share)), "{piece:?}");
+    }
+    let packets: u64 = run.series.iter().map(|p| p.rx_packets.iter().sum::<u64>()).sum();
+    let whole: u64 = run.devices.iter().map(|d| d.rx_packets).sum();
+    assert!(packets > 0 && packets <= whole, "{packets} in the window, {whole} in the whole run");
 }
 
 #[test]
@@ -138,7 +161,10 @@ fn receivers_never_get_more_than_was_sent() {
     ] {
         let mut moments = Vec::new();
         let run = load::run(&ends, &spec, &go_on(), &mut |m| moments.push(m)).unwrap();
-        assert_eq!(moments, [load::Moment::WindowOpens, load::Moment::WindowCloses]);
+        let pieces = moments.iter().filter(|m| **m == load::Moment::Within).count();
+        assert_eq!(moments.first(), Some(&load::Moment::WindowOpens));
+        assert_eq!(moments.last(), Some(&load::Moment::WindowCloses));
+        assert_eq!((moments.len(), run.pieces.len()), (pieces + 2, pieces + 1));
         for flow in run.flows {
             assert!(flow.bytes > 0 && flow.bytes <= flow.sent, "{flow:?}");
             assert_eq!(flow.unacknowledged, 0);

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::HostWrite;
 use crate::model::knob::{Knob, Value};
+use crate::model::measurement::ReadBack;
 use crate::model::plan::Candidate;
 use crate::model::snapshot::Snapshot;
 use crate::store::Lock;
@@ -167,6 +168,18 @@ impl<'a> Session<'a> {
             }
         };
         Ok(targets.iter().filter_map(differs).collect())
+    }
+
+    /// The settings that the candidate of that name asks for, as they read right now; none for a
+    /// name that the session was not opened with.
+    #[must_use]
+    pub fn read_back(&self, name: &str) -> Vec<ReadBack> {
+        let targets = self.candidates.iter().filter(|(n, _)| n == name).flat_map(|(_, all)| all);
+        let read = |target: &Target| ReadBack {
+            name: target.knob.to_string(),
+            text: read_text(self.host, &target.path).ok(),
+        };
+        targets.map(read).collect()
     }
 
     /// Makes everything what it was before the session, and ends it.

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::{Context, measure, pause, told};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
+use crate::experiment::stats::median;
 use crate::load::{LoadSpec, iperf3};
 use crate::model::measurement::RefusalCode;
-use crate::model::order::InOrder;
 use crate::model::units::BitRate;
 use crate::sample::CpuCounters;
 
@@ -131,29 +131,23 @@ fn per_gigabit(cpu_seconds: f64, bytes: u64) -> f64 {
 }
 
 fn summary(version: String, pairs: Vec<Pair>) -> AgainstIperf3 {
-    let of = |value: &dyn Fn(&Pair) -> f64| median(pairs.iter().map(value).collect());
+    let of = |value: fn(&Pair) -> f64| {
+        median(&pairs.iter().map(value).collect::<Vec<_>>()).unwrap_or(f64::NAN)
+    };
     AgainstIperf3 {
-        goodput_ratio: of(&|p| p.ours.goodput.0 / p.theirs.goodput.0),
-        cpu_ratio: of(&|p| p.ours.cpu_per_gigabit / p.theirs.cpu_per_gigabit),
+        goodput_ratio: of(|p| p.ours.goodput.0 / p.theirs.goodput.0),
+        cpu_ratio: of(|p| p.ours.cpu_per_gigabit / p.theirs.cpu_per_gigabit),
         ours: Side {
-            goodput: BitRate(of(&|p| p.ours.goodput.0)),
-            cpu_per_gigabit: of(&|p| p.ours.cpu_per_gigabit),
+            goodput: BitRate(of(|p| p.ours.goodput.0)),
+            cpu_per_gigabit: of(|p| p.ours.cpu_per_gigabit),
         },
         theirs: Side {
-            goodput: BitRate(of(&|p| p.theirs.goodput.0)),
-            cpu_per_gigabit: of(&|p| p.theirs.cpu_per_gigabit),
+            goodput: BitRate(of(|p| p.theirs.goodput.0)),
+            cpu_per_gigabit: of(|p| p.theirs.cpu_per_gigabit),
         },
         version,
         pairs,
     }
-}
-
-/// The middle value, or the mean of the two in the middle; NaN of nothing.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.order_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
-    if values.len() % 2 == 1 { at(middle) } else { (at(middle.wrapping_sub(1)) + at(middle)) / 2.0 }
 }
 
 #[cfg(test)]
@@ -179,7 +173,6 @@ mod tests {
     fn cpu_per_gigabit_of_nothing_is_not_cheap() {
         assert!((per_gigabit(2.0, 250_000_000) - 1.0).abs() < 1e-12);
         assert_eq!(per_gigabit(2.0, 0), f64::INFINITY);
-        assert!(median(vec![]).is_nan());
-        assert!((median(vec![3.0, 1.0, 2.0, 10.0]) - 2.5).abs() < 1e-12);
+        assert!(summary("iperf 3".into(), vec![]).goodput_ratio.is_nan());
     }
 }

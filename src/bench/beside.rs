@@ -125,8 +125,10 @@ pub fn with_headroom(
     let (measured, slices) = std::thread::scope(|scope| {
         let sampler = scope.spawn(|| slices(&spinners, &inside, &over));
         let measured = measure_with(context, spec, stop, &mut |moment| {
-            edges.push(spinners.progress());
-            inside.store(moment == Moment::WindowOpens, Ordering::Relaxed);
+            if moment != Moment::Within {
+                edges.push(spinners.progress());
+            }
+            inside.store(moment != Moment::WindowCloses, Ordering::Relaxed);
         });
         over.store(true, Ordering::Relaxed);
         (measured, sampler.join().unwrap_or_default())

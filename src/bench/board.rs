@@ -92,7 +92,11 @@ fn once(ends: &Ends, spec: &LoadSpec, stop: &AtomicBool) -> Result<BoardRun> {
     pause(SETTLE, stop);
     let health = Health::read(&host);
     let mut edges = Vec::new();
-    let mut edge = |_: Moment| edges.push(CpuCounters::read(&host));
+    let mut edge = |moment: Moment| {
+        if moment != Moment::Within {
+            edges.push(CpuCounters::read(&host));
+        }
+    };
     let load = load::run(ends, spec, stop, &mut edge)?;
     let throttled = Health::read(&host).throttled_since(&health);
     let cpus = match told(edges.into_iter().collect::<HostResult<Vec<_>>>())?.as_slice() {

@@ -9,6 +9,7 @@ pub mod against;
 pub mod beside;
 pub mod board;
 pub mod rules;
+mod series;
 pub mod server;
 pub mod sweep;
 
@@ -25,8 +26,9 @@ use crate::model::cpuset::CpuSet;
 use crate::model::measurement::{DeviceUse, Direction, Flow, Measurement, Protocol, SideFigures};
 use crate::model::starved::{Rates, starved};
 use crate::model::units::BitRate;
-use crate::sample::{CpuCounters, DeviceCounters, DevicesUse, Health, Settings};
+use crate::sample::{DeviceCounters, DevicesUse, Health, Settings};
 use rules::{DeviceFacts, Facts, FlowFacts};
+use series::Reading;
 
 /// Quiet time before a run, so that the last one's connections are closed on both sides.
 const SETTLE: Duration = Duration::from_millis(50);
@@ -113,11 +115,11 @@ fn measure_with(
     let devices = [context.lan_device.as_str(), context.wan_device.as_str()];
     let before = told(DeviceCounters::read(&context.router, &devices))?;
     let held = Held::read(&context.router);
-    let mut edges = Vec::new();
+    let mut readings = Vec::new();
     let mut carried = None;
     let mut edge = |moment: Moment| {
         on(moment);
-        edges.push(CpuCounters::read(&context.router));
+        readings.push(Reading::take(&context.router, &devices));
         // While the connections are still there.
         if moment == Moment::WindowCloses && context.flowtable {
             carried = lab::offloaded(&context.router, protocol(spec));
@@ -127,18 +129,16 @@ fn measure_with(
     pause(DRAIN, stop);
     let moved = told(DeviceCounters::read(&context.router, &devices))?.since(&before);
     let held = Held::read(&context.router).since(&held);
-    let edges = edges.into_iter().collect::<HostResult<Vec<_>>>();
-    let cpus = match told(edges)?.as_slice() {
-        [open, close] => close.since(open),
-        _ => Vec::new(),
-    };
+    let readings = told(readings.into_iter().collect::<HostResult<Vec<_>>>())?;
     let facts = facts(context, spec, &load, &moved, held, stop.load(Ordering::Relaxed));
     Ok(Measurement {
         direction: spec.direction,
         flows: load.flows.iter().map(|flow| flow_of(flow, load.seconds)).collect(),
         seconds: load.seconds,
         packet_bytes: packet_bytes(&facts),
-        cpus,
+        cpus: series::cpus(&readings),
+        series: series::pieces(&load.pieces, &readings),
+        settings: Vec::new(),
         devices: moved.devices,
         beside: SideFigures::default(),
         refusals: rules::refusals(&facts),
@@ -361,6 +361,8 @@ mod tests {
             refusals: Vec::new(),
             notes: Vec::new(),
             beside: SideFigures::default(),
+            series: Vec::new(),
+            settings: Vec::new(),
         };
         let until = |most: usize, error: fn() -> Error| {
             let mut made = 0;

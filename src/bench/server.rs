@@ -70,6 +70,8 @@ pub fn measure(
     let packets: u64 = moved.devices.iter().map(|d| d.rx_packets).sum();
     let bytes: u64 = moved.devices.iter().map(|d| d.rx_bytes).sum();
     Ok(Measurement {
+        series: Vec::new(),
+        settings: Vec::new(),
         direction: spec.direction,
         flows,
         seconds: took,

@@ -337,6 +337,9 @@ impl LoadArgs {
             protocol,
             seconds: self.seconds,
             omit: self.omit,
+            flows: self.flows,
+            rate: None,
+            datagram: None,
         }
     }
 }

@@ -7,11 +7,15 @@ use super::{board, confirm, interrupt, plan as plan_verb, scenarios};
 use crate::bench;
 use crate::bench::against::{AgainstIperf3, against_iperf3};
 use crate::bench::beside::{Beside, Latency, Seen};
+use crate::discover;
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
+use crate::host::clock;
 use crate::load::{LoadSpec, Sender};
 use crate::model::measurement::{Direction, EvidenceClass, Measurement, Protocol, Scenario};
+use crate::model::snapshot::Snapshot;
 use crate::model::units::BitRate;
+use crate::store::measured::Origin;
 use crate::tune::Workbench;
 use crate::{lab, plan, store};
 
@@ -42,7 +46,7 @@ pub(super) fn run(context: &Context, args: &BenchArgs) -> Result<ExitCode> {
         let compared =
             workbench.with(&candidate, |bench| against_iperf3(bench, &spec, args.pairs, &stop))?;
         drop(workbench);
-        return against(context, args, &compared);
+        return against(context, args, &spec, &compared);
     }
     let built = Built {
         shape: lab.shape.to_string(),
@@ -56,17 +60,21 @@ pub(super) fn run(context: &Context, args: &BenchArgs) -> Result<ExitCode> {
         (_, true) => Beside::Headroom(workbench.router().snapshot().usable_cpus()),
         _ => Beside::Nothing,
     };
-    let (runs, seen) = workbench.with(&candidate, |bench| {
+    let started = clock::wall();
+    let ((mut runs, seen), settings) = workbench.with_settings(&candidate, |bench| {
         bench::beside::measure_directions(bench, &spec, &beside, &stop)
     })?;
+    runs.iter_mut().for_each(|run| run.settings.clone_from(&settings));
+    let origin = origin(workbench.router().snapshot(), started);
     drop(workbench);
     if out.json {
         out.json(&Benched {
             format: store::measured::BENCH_FORMAT,
             version: store::measured::BENCH_VERSION,
             class: EvidenceClass::Lab,
+            origin,
             candidate: &candidate.name,
-            scenario: args.load.scenario_of(args.scenario, args.protocol),
+            scenario: scenario(args, &spec),
             lab: &built,
             runs: &runs,
             beside: &seen,
@@ -113,6 +121,26 @@ fn fitting(spec: &LoadSpec, args: &BenchArgs, mtu: u32) -> LoadSpec {
     LoadSpec { datagram: datagram as usize, ..spec.clone() }
 }
 
+/// For the record.
+fn scenario(args: &BenchArgs, spec: &LoadSpec) -> Scenario {
+    let datagram = u32::try_from(spec.datagram).ok();
+    Scenario {
+        rate: spec.rate,
+        datagram: datagram.filter(|_| spec.protocol == Protocol::Udp),
+        ..args.load.scenario_of(args.scenario, args.protocol)
+    }
+}
+
+pub(super) fn origin(snapshot: &Snapshot, started: String) -> Origin {
+    Origin {
+        program: env!("CARGO_PKG_VERSION").into(),
+        command: std::env::args().collect(),
+        started,
+        machine: snapshot.machine.clone(),
+        fingerprint: Some(discover::fingerprint(snapshot)),
+    }
+}
+
 fn verdict(context: &Context, args: &BenchArgs, runs: &[Measurement]) -> ExitCode {
     if runs.iter().any(|run| !run.is_valid()) {
         return ExitCode::Refused;
@@ -127,11 +155,16 @@ fn verdict(context: &Context, args: &BenchArgs, runs: &[Measurement]) -> ExitCod
     ExitCode::Done
 }
 
-fn against(context: &Context, args: &BenchArgs, compared: &AgainstIperf3) -> Result<ExitCode> {
+fn against(
+    context: &Context,
+    args: &BenchArgs,
+    spec: &LoadSpec,
+    compared: &AgainstIperf3,
+) -> Result<ExitCode> {
     let out = &context.out;
     if out.json {
         let format = serde_json::json!({ "format": "linerate-against", "version": 1,
-            "scenario": args.load.scenario_of(args.scenario, args.protocol), "iperf3": compared });
+            "scenario": scenario(args, spec), "iperf3": compared });
         out.json(&format)?;
         return Ok(ExitCode::Done);
     }
@@ -169,6 +202,7 @@ struct Benched<'a> {
     format: &'static str,
     version: u32,
     class: EvidenceClass,
+    origin: Origin,
     candidate: &'a str,
     scenario: Scenario,
     lab: &'a Built,

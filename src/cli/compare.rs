@@ -133,7 +133,7 @@ fn side(path: &Path) -> Result<Side> {
                 class: b.class,
                 figures: figures.collect(),
                 scenario: b.scenario,
-                machine: None,
+                machine: b.origin.and_then(|origin| origin.machine.id),
             }
         }
     })
@@ -192,6 +192,11 @@ fn differences(a: &Side, b: &Side) -> Vec<String> {
     check("streams", x.streams.to_string(), y.streams.to_string());
     check("MTU", x.mtu.to_string(), y.mtu.to_string());
     check("protocol", format!("{:?}", x.protocol), format!("{:?}", y.protocol));
+    check("tracked connections", x.flows.to_string(), y.flows.to_string());
+    let rate = |s: &Scenario| s.rate.map_or("no rate".to_owned(), |rate| rate.to_string());
+    check("rate", rate(x), rate(y));
+    let datagram = |s: &Scenario| s.datagram.map_or("none".to_owned(), |bytes| bytes.to_string());
+    check("datagrams of", datagram(x), datagram(y));
     found
 }
 

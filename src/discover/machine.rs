@@ -89,7 +89,7 @@ fn is_hypervisor(vendor: &str) -> bool {
 }
 
 /// FNV-1a, 64 bits, as 16 hexadecimal digits: tells machines apart without giving the id away.
-fn hash(bytes: &[u8]) -> String {
+pub(super) fn hash(bytes: &[u8]) -> String {
     let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     });

@@ -8,6 +8,7 @@ mod condition;
 mod cpus;
 mod cpusets;
 mod engines;
+mod fingerprint;
 mod irqs;
 mod kernel;
 mod machine;
@@ -22,6 +23,7 @@ mod stack;
 use std::path::Path;
 
 pub use condition::condition;
+pub use fingerprint::fingerprint;
 pub use narrow::devices;
 
 use crate::host::{HostError, HostRead};

@@ -157,6 +157,8 @@ pub(super) struct Window {
     pub(super) seconds: f64,
     /// Bytes moved in it, per stream.
     pub(super) moved: Vec<u64>,
+    /// Seconds since it opened, and the bytes moved by then, per stream; the last is its close.
+    pub(super) pieces: Vec<(f64, Vec<u64>)>,
     /// Whether it was not cut short.
     pub(super) whole: bool,
 }
@@ -261,13 +263,26 @@ impl Crew {
             let open = clock::monotonic();
             let before = read();
             shared.phase.store(1, Ordering::Relaxed);
-            let whole = omitted && after(open, seconds);
-            let close = clock::monotonic();
-            let now = read();
+            let mut pieces: Vec<(f64, Vec<u64>)> = Vec::new();
+            let mut piece = || {
+                let at = clock::monotonic();
+                let moved = before.iter().zip(read()).map(|(b, n)| n.saturating_sub(*b)).collect();
+                pieces.push((at.saturating_sub(open).as_secs_f64(), moved));
+                at
+            };
+            let mut whole = omitted;
+            for due in edges(seconds) {
+                whole = whole && after(open, due);
+                if whole {
+                    piece();
+                }
+            }
+            let whole = whole && after(open, seconds);
+            let close = piece();
             shared.phase.store(2, Ordering::Relaxed);
             shared.done.store(true, Ordering::Relaxed);
-            let moved = before.iter().zip(&now).map(|(b, n)| n.saturating_sub(*b)).collect();
-            Window { seconds: close.saturating_sub(open).as_secs_f64(), moved, whole }
+            let moved = pieces.last().map(|(_, moved)| moved.clone()).unwrap_or_default();
+            Window { seconds: close.saturating_sub(open).as_secs_f64(), moved, pieces, whole }
         };
         std::thread::Builder::new().name("load-time".into()).stack_size(STACK).spawn(work)
     }
@@ -404,6 +419,14 @@ fn affinity(cpus: &CpuSet) -> Affinity {
         }
     }
     set
+}
+
+/// Where the pieces of a window meet, in seconds from its opening: every tenth of it, but a tenth of
+/// a second to one apart, and never more than a thousand.
+pub(super) fn edges(window: f64) -> impl Iterator<Item = f64> {
+    let step = (window / 10.0).clamp(0.1, 1.0).max(window / 1000.0);
+    let pieces = (window / step).round().max(1.0);
+    (1..pieces as u32).map(move |number| f64::from(number) * window / pieces)
 }
 
 /// When the next `bytes` may go, so that `sent` bytes so far keep to `rate` (bytes per second).

@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::crew::{Crew, DRAIN_DEADLINE, Home, Moved, Window};
-use super::{Datagrams, FlowResult, LoadResult, LoadSpec, Moment, tcp, udp};
+use super::crew::{Crew, DRAIN_DEADLINE, Home, Moved, Window, edges};
+use super::{Datagrams, FlowResult, LoadPiece, LoadResult, LoadSpec, Moment, tcp, udp};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::clock;
@@ -156,6 +156,9 @@ pub struct HalfResult {
     pub whole: bool,
     /// One per direction.
     pub flows: Vec<HalfFlow>,
+    /// Where the pieces of the window ended, seconds from its opening by this side's clock.
+    #[serde(default)]
+    pub pieces: Vec<f64>,
 }
 
 /// How one side saw one direction.
@@ -167,6 +170,9 @@ pub struct HalfFlow {
     pub role: Role,
     /// Payload bytes moved in the window.
     pub window_bytes: u64,
+    /// Payload bytes moved from the window's opening to the end of each piece.
+    #[serde(default)]
+    pub pieces: Vec<u64>,
     /// Payload bytes moved in all.
     pub bytes: u64,
     /// Bytes of link, network and transport header per packet; 0 where nobody knows.
@@ -271,7 +277,13 @@ impl Half {
         let homes = self.crew.home(window.seconds);
         let total = clock::monotonic().saturating_sub(self.began).as_secs_f64();
         let flows = flows(&self.streams, &window, homes, &self.spec, self.ipv6);
-        HalfResult { seconds: window.seconds, total_seconds: total, whole: window.whole, flows }
+        HalfResult {
+            seconds: window.seconds,
+            total_seconds: total,
+            whole: window.whole,
+            flows,
+            pieces: window.pieces.iter().map(|(at, _)| *at).collect(),
+        }
     }
 }
 
@@ -295,6 +307,7 @@ fn flows(
                     direction: stream.direction,
                     role: stream.role,
                     window_bytes: 0,
+                    pieces: vec![0; window.pieces.len()],
                     bytes: 0,
                     header_bytes: if udp { ip + 8 } else { 0 },
                     retransmits: (sends && !udp).then_some(0),
@@ -310,6 +323,9 @@ fn flows(
         };
         let Some(flow) = flows.get_mut(at) else { continue };
         flow.window_bytes += window.moved.get(number).copied().unwrap_or(0);
+        for (sum, (_, moved)) in flow.pieces.iter_mut().zip(&window.pieces) {
+            *sum += moved.get(number).copied().unwrap_or(0);
+        }
         flow.bytes += stream.moved.get();
         let (Role::Sender, Some(socket)) = (stream.role, &stream.socket) else { continue };
         let Ok(info) = tcp_info(socket) else {
@@ -474,6 +490,11 @@ pub fn drive(
     let open = start + Duration::from_secs_f64(spec.omit);
     wait(open, lan, wan);
     on(Moment::WindowOpens);
+    for due in edges(spec.seconds) {
+        if wait(open + Duration::from_secs_f64(due), lan, wan) {
+            on(Moment::Within);
+        }
+    }
     let whole = wait(open + Duration::from_secs_f64(spec.seconds), lan, wan);
     on(Moment::WindowCloses);
     let at_once = !whole;
@@ -541,8 +562,33 @@ fn merge(
         seconds: seconds.unwrap_or_else(|| longest(|half| half.seconds)),
         total_seconds: longest(|half| half.total_seconds),
         flows,
+        pieces: pieces(spec, &halves),
         interrupted: interrupted || (lost.is_none() && halves.iter().any(|half| !half.whole)),
     }
+}
+
+/// What arrived piece by piece, by the clock of the first direction's receiver.
+fn pieces(spec: &LoadSpec, halves: &[HalfResult]) -> Vec<LoadPiece> {
+    let receivers = spec.directions().iter().map(|direction| {
+        halves.iter().find_map(|half| {
+            let takes = |f: &&HalfFlow| f.direction == *direction && f.role == Role::Receiver;
+            half.flows.iter().find(takes).map(|flow| (half, flow))
+        })
+    });
+    let receivers: Vec<Option<(&HalfResult, &HalfFlow)>> = receivers.collect();
+    let Some((clock, _)) = receivers.iter().flatten().next() else { return Vec::new() };
+    let moved = |flow: &HalfFlow, number: usize| {
+        let by = |number: usize| flow.pieces.get(number).copied();
+        let then = number.checked_sub(1).and_then(by).unwrap_or(0);
+        by(number).map_or(0, |now| now.saturating_sub(then))
+    };
+    let mut then = 0.0;
+    let pieces = clock.pieces.iter().enumerate().map(|(number, &at)| {
+        let bytes = receivers.iter().map(|r| r.map_or(0, |(_, flow)| moved(flow, number)));
+        let seconds = at - std::mem::replace(&mut then, at);
+        LoadPiece { at, seconds, bytes: bytes.collect() }
+    });
+    pieces.collect()
 }
 
 #[cfg(test)]
@@ -555,6 +601,7 @@ mod tests {
             direction: Direction::Down,
             role,
             window_bytes: bytes,
+            pieces: vec![bytes / 4, bytes],
             bytes,
             header_bytes: if role == Role::Sender { 66 } else { 0 },
             retransmits: (role == Role::Sender).then_some(3),
@@ -565,7 +612,13 @@ mod tests {
             cpu_seconds: 0.25,
             busiest_thread: 0.5,
         };
-        HalfResult { seconds, total_seconds: seconds, whole: true, flows: vec![flow] }
+        HalfResult {
+            seconds,
+            total_seconds: seconds,
+            whole: true,
+            flows: vec![flow],
+            pieces: vec![seconds / 2.0, seconds],
+        }
     }
 
     #[test]
@@ -578,6 +631,8 @@ mod tests {
         assert_eq!((flow.window_bytes, flow.window_sent, flow.unacknowledged), (1000, 1100, 0));
         assert_eq!((flow.retransmits, flow.header_bytes), (Some(3), 66));
         assert_eq!((flow.cpu_seconds, flow.busiest_thread), (0.5, 0.5));
+        let piece = |at, bytes| LoadPiece { at, seconds: 0.625, bytes: vec![bytes] };
+        assert_eq!(run.pieces, [piece(0.625, 250), piece(1.25, 750)]);
     }
 
     #[test]

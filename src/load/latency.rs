@@ -86,9 +86,9 @@ impl Probe {
         }
     }
 
-    /// To be called at the edges of the measured window.
+    /// To be called at each moment of a run.
     pub fn at(&self, moment: Moment) {
-        let inside = if moment == Moment::WindowOpens { INSIDE } else { OUTSIDE };
+        let inside = if moment == Moment::WindowCloses { OUTSIDE } else { INSIDE };
         self.window.store(inside, Ordering::Relaxed);
     }
 

@@ -179,6 +179,8 @@ pub struct Ends {
 pub enum Moment {
     /// The measured window begins.
     WindowOpens,
+    /// A piece of the window has ended and the next begins.
+    Within,
     /// The measured window has ended; traffic may still be draining.
     WindowCloses,
 }
@@ -192,8 +194,21 @@ pub struct LoadResult {
     pub total_seconds: f64,
     /// One per direction, in the order of [`LoadSpec::directions`].
     pub flows: Vec<FlowResult>,
+    /// The window in pieces: one ends at each [`Moment::Within`], the last at its close.
+    pub pieces: Vec<LoadPiece>,
     /// Whether the stop flag cut it short.
     pub interrupted: bool,
+}
+
+/// A piece of the window.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadPiece {
+    /// Seconds from the opening of the window to the end of the piece.
+    pub at: f64,
+    /// Its length, seconds.
+    pub seconds: f64,
+    /// Payload bytes that the receivers got, one per direction.
+    pub bytes: Vec<u64>,
 }
 
 /// How one direction went.

@@ -223,6 +223,12 @@ pub struct Measurement {
     pub refusals: Vec<Refusal>,
     /// What a reader must know to judge it.
     pub notes: Vec<String>,
+    /// The measured window in pieces; empty where it was recorded before there were any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub series: Vec<Piece>,
+    /// The settings that were asked for, as they read just after the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<ReadBack>,
 }
 
 impl Measurement {
@@ -237,6 +243,39 @@ impl Measurement {
     pub fn rate(&self) -> BitRate {
         BitRate(self.flows.iter().map(|f| f.goodput.0).sum())
     }
+}
+
+/// A piece of the measured window. Lists are in the order of the measurement's own: `bytes` of its
+/// flows, what is said of CPUs of its `cpus`, of devices of its `devices`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Piece {
+    /// Seconds from the opening of the window to the end of this piece.
+    pub at: f64,
+    /// Its length, seconds.
+    pub seconds: f64,
+    /// Payload bytes that reached the receivers, by flow.
+    pub bytes: Vec<u64>,
+    /// Share of time that was not idle, 0 to 1, by CPU.
+    pub busy: Vec<f64>,
+    /// Share in soft interrupts, by CPU.
+    pub softirq: Vec<f64>,
+    /// Packets through the softnet queue, by CPU.
+    pub packets: Vec<u64>,
+    /// Packets received, by device.
+    pub rx_packets: Vec<u64>,
+    /// Packets sent, by device.
+    pub tx_packets: Vec<u64>,
+    /// Packets dropped both ways, by device.
+    pub dropped: Vec<u64>,
+}
+
+/// A setting as it read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadBack {
+    /// Which setting, for a person.
+    pub name: String,
+    /// Exact text; `None` where it could not be read.
+    pub text: Option<String>,
 }
 
 /// What was built and sent.
@@ -256,6 +295,15 @@ pub struct Scenario {
     pub seconds: f64,
     /// Seconds left out at the start of each run.
     pub omit: f64,
+    /// Connections that the router was to track before the load began.
+    #[serde(default)]
+    pub flows: u32,
+    /// Rate that was asked for, payload per direction; absent for as fast as it goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<BitRate>,
+    /// UDP payload per datagram, bytes; absent for TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagram: Option<u32>,
 }
 
 /// Where in a block a cell stands.
@@ -327,6 +375,10 @@ pub struct Experiment {
     pub class: EvidenceClass,
     /// Where it ran.
     pub machine: Machine,
+    /// Hash of what discovery read of the machine: equal where CPUs, devices, interrupts and
+    /// settings were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
     /// CPUs of the machine, for the reader.
     pub cpus: Vec<CpuId>,
     /// What was built and sent.

@@ -8,6 +8,7 @@ use super::result::{self, bytes, document, header};
 use super::write_file;
 use crate::error::{Error, Result};
 use crate::model::measurement::{EvidenceClass, Experiment, Measurement, Scenario};
+use crate::model::snapshot::Machine;
 use crate::model::sweep::Sweep;
 
 /// What `format` says in the record of a sweep (docs/sweep.md).
@@ -33,9 +34,26 @@ pub enum Measured {
     Bench(Box<Bench>),
 }
 
+/// What a figure needs to be made again, and to be believed.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Origin {
+    /// The program's version.
+    pub program: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// When it began, RFC 3339 in UTC.
+    pub started: String,
+    /// Where it ran.
+    pub machine: Machine,
+    /// As in a result of `tune`.
+    pub fingerprint: Option<String>,
+}
+
 /// What `bench --json` prints.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bench {
+    /// What made it; absent where it was recorded before that was kept.
+    pub origin: Option<Origin>,
     /// What kind of evidence it is.
     pub class: EvidenceClass,
     /// How the router was set up.

@@ -212,6 +212,7 @@ mod tests {
 
     use super::*;
     use crate::exit_code::ExitCode;
+    use crate::model::measurement::{Piece, ReadBack};
 
     const V1: &[u8] = include_bytes!("../../fixtures/formats/result-v1.json");
 
@@ -234,7 +235,22 @@ mod tests {
     fn what_is_written_is_what_is_read() {
         let dir = crate::testing::scratch("round-trip");
         let path = dir.join("result.json");
-        let experiment = from_json(V1, "v1").unwrap();
+        let mut experiment = from_json(V1, "v1").unwrap();
+        // What the first files of this version did not have.
+        experiment.fingerprint = Some("85944171f73967e8".into());
+        let measurement = &mut experiment.cells[0].measurement;
+        measurement.series.push(Piece {
+            at: 0.1,
+            seconds: 0.1,
+            bytes: vec![1000, 2000],
+            busy: vec![0.5],
+            softirq: vec![0.25],
+            packets: vec![3],
+            rx_packets: vec![4, 5],
+            tx_packets: vec![6, 7],
+            dropped: vec![0, 1],
+        });
+        measurement.settings.push(ReadBack { name: "RPS".into(), text: Some("3".into()) });
         write(&path, &experiment).unwrap();
         assert_eq!(read(&path).unwrap(), experiment);
         // Nothing but the file itself stays behind.

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::host::{HostRead, Live};
 use crate::model::knob::{Knob, Value};
 use crate::model::measurement::{
-    Direction, Experiment, Measurement, Refusal, RefusalCode, SettingState,
+    Direction, Experiment, Measurement, ReadBack, Refusal, RefusalCode, SettingState,
 };
 use crate::model::plan::Candidate;
 use crate::model::snapshot::Snapshot;
@@ -137,13 +137,26 @@ impl Router {
     /// # Errors
     /// When the settings can't be made or put back, or when the job fails.
     pub fn with<T>(&self, candidate: &Candidate, job: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.with_settings(candidate, job).map(|(done, _)| done)
+    }
+
+    /// As [`Router::with`], with the candidate's settings as they read when the job was done.
+    ///
+    /// # Errors
+    /// As [`Router::with`].
+    pub fn with_settings<T>(
+        &self,
+        candidate: &Candidate,
+        job: impl FnOnce() -> Result<T>,
+    ) -> Result<(T, Vec<ReadBack>)> {
         let candidates = std::slice::from_ref(candidate);
         let mut session = Session::open(&self.host, &self.snapshot, candidates, &self.lock)?;
         session.set(&candidate.name)?;
         let done = job();
+        let settings = session.read_back(&candidate.name);
         let restored = session.restore();
         // What could not be put back matters more than what could not be measured.
-        restored.and(done)
+        restored.and(done).map(|done| (done, settings))
     }
 
     /// Runs an experiment (see [`run`]) with the load of `source` in every cell, puts everything
@@ -245,6 +258,7 @@ impl Rig for SessionRig<'_> {
 
     fn measure(&mut self, candidate: &Candidate, direction: Direction) -> Result<Measurement> {
         let mut measurement = self.source.measure(direction, self.stop)?;
+        measurement.settings = self.session.read_back(&candidate.name);
         let differing = self.session.differing(&candidate.name)?;
         if !differing.is_empty() {
             measurement

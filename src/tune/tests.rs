@@ -65,6 +65,8 @@ impl Rig for Simulated {
             beside: SideFigures::default(),
             refusals: vec![],
             notes: vec![],
+            series: vec![],
+            settings: vec![],
         })
     }
 }
@@ -83,6 +85,7 @@ fn experiment(names: &[&str], blocks: u32) -> Experiment {
         seed: 1,
         class: EvidenceClass::Lab,
         machine: Machine::default(),
+        fingerprint: None,
         cpus: vec![],
         scenario: Scenario {
             name: "nat".into(),
@@ -92,6 +95,9 @@ fn experiment(names: &[&str], blocks: u32) -> Experiment {
             protocol: Protocol::Tcp,
             seconds: 1.0,
             omit: 0.3,
+            flows: 0,
+            rate: None,
+            datagram: None,
         },
         link: None,
         quick: false,

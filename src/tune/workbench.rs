@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::host::Live;
 use crate::lab::{Lab, LabSpec};
 use crate::model::cpuset::CpuSet;
+use crate::model::measurement::ReadBack;
 use crate::model::plan::Candidate;
 use crate::store::Lock;
 
@@ -67,7 +68,19 @@ impl Workbench {
         candidate: &Candidate,
         job: impl FnOnce(&bench::Context) -> Result<T>,
     ) -> Result<T> {
-        self.router.with(candidate, || job(&self.bench))
+        self.with_settings(candidate, job).map(|(done, _)| done)
+    }
+
+    /// As [`Workbench::with`], with the candidate's settings as they read when the job was done.
+    ///
+    /// # Errors
+    /// As [`Workbench::with`].
+    pub fn with_settings<T>(
+        &self,
+        candidate: &Candidate,
+        job: impl FnOnce(&bench::Context) -> Result<T>,
+    ) -> Result<(T, Vec<ReadBack>)> {
+        self.router.with_settings(candidate, || job(&self.bench))
     }
 }
 

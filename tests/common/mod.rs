@@ -152,6 +152,8 @@ fn measurement(direction: Direction, rate: f64, one_cpu: bool) -> Measurement {
         beside: SideFigures::default(),
         refusals: Vec::new(),
         notes: Vec::new(),
+        series: Vec::new(),
+        settings: Vec::new(),
     }
 }
 
@@ -221,6 +223,7 @@ fn experiment(
             irq_time_accounting: Some(false),
             ..Machine::default()
         },
+        fingerprint: None,
         cpus: vec![CpuId(0), CpuId(1)],
         scenario: Scenario {
             name: "nat".into(),
@@ -230,6 +233,9 @@ fn experiment(
             protocol: Protocol::Tcp,
             seconds: 2.0,
             omit: 0.5,
+            flows: 0,
+            rate: None,
+            datagram: None,
         },
         link: None,
         quick: false,

@@ -260,6 +260,9 @@ impl SweepArgs {
             } else {
                 0.0
             },
+            flows: 0,
+            rate: None,
+            datagram: None,
         }
     }
 }

@@ -18,6 +18,7 @@ use super::args::ReportFormat;
 use super::context::Context;
 use super::output::Output;
 use super::{confirm, interrupt, report as report_verb, scenarios};
+use crate::discover;
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::experiment::{Decision, Kept, analyse, decide, kept, refuse_starved};
@@ -262,6 +263,7 @@ fn blank(
         seed,
         class: source.class(),
         machine: snapshot.machine.clone(),
+        fingerprint: Some(discover::fingerprint(snapshot)),
         cpus: snapshot.cpus.iter().filter(|c| c.online).map(|c| c.id).collect(),
         scenario,
         link: None,
