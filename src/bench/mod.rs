@@ -8,6 +8,7 @@
 pub mod against;
 pub mod beside;
 pub mod board;
+pub mod driver;
 pub mod rules;
 mod series;
 pub mod server;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::check::CheckArgs;
+use super::driver::DriverArgs;
 use super::kernel::KernelArgs;
 use super::profile::ProfileArgs;
 use super::sweep::SweepArgs;
@@ -362,6 +363,9 @@ pub struct BenchArgs {
     /// The load and its lab
     #[command(flatten)]
     pub load: LoadArgs,
+    /// Somebody else's generator
+    #[command(flatten)]
+    pub driver: DriverArgs,
     /// Which way: wan to lan (down), lan to wan (up), or both at once (measures each alone too)
     #[arg(long, default_value = "both", value_parser = direction)]
     pub direction: Direction,

@@ -3,7 +3,7 @@
 use super::args::{Against, BenchArgs};
 use super::context::Context;
 use super::table::Table;
-use super::{board, confirm, interrupt, plan as plan_verb, scenarios};
+use super::{board, confirm, driver, interrupt, plan as plan_verb, scenarios};
 use crate::bench;
 use crate::bench::against::{AgainstIperf3, against_iperf3};
 use crate::bench::beside::{Beside, Latency, Seen};
@@ -28,6 +28,9 @@ pub(super) fn run(context: &Context, args: &BenchArgs) -> Result<ExitCode> {
         return scenarios::list(context);
     }
     context.live("bench")?;
+    if let Some(name) = args.driver.driver {
+        return driver::run(context, args, name);
+    }
     let out = &context.out;
     let spec = load_spec(args)?;
     let lab = scenarios::lab(&args.load, args.scenario)?;
@@ -92,7 +95,7 @@ pub(super) fn run(context: &Context, args: &BenchArgs) -> Result<ExitCode> {
     Ok(verdict(context, args, &runs))
 }
 
-fn load_spec(args: &BenchArgs) -> Result<LoadSpec> {
+pub(super) fn load_spec(args: &BenchArgs) -> Result<LoadSpec> {
     if args.protocol == Protocol::Udp && args.rate.is_none() {
         return Err(Error::usage("bench", "UDP has no rate of its own")
             .hint("say how fast to send, in Mbit/s: --rate 500"));
@@ -141,7 +144,7 @@ pub(super) fn origin(snapshot: &Snapshot, started: String) -> Origin {
     }
 }
 
-fn verdict(context: &Context, args: &BenchArgs, runs: &[Measurement]) -> ExitCode {
+pub(super) fn verdict(context: &Context, args: &BenchArgs, runs: &[Measurement]) -> ExitCode {
     if runs.iter().any(|run| !run.is_valid()) {
         return ExitCode::Refused;
     }
@@ -240,6 +243,14 @@ impl Built {
 fn text(context: &Context, built: &Built, title: &str, runs: &[Measurement]) -> String {
     let out = &context.out;
     let mut lines = vec![out.bold(format_args!("router: {title}")), out.dim(built.line())];
+    lines.extend(runs_lines(context, runs));
+    lines.push(out.dim(format_args!("evidence: {}", EvidenceClass::Lab.meaning())));
+    lines.join("\n")
+}
+
+/// A row for each run, why it is refused, and what one must know.
+pub(super) fn runs_lines(context: &Context, runs: &[Measurement]) -> Vec<String> {
+    let out = &context.out;
     let mut table = Table::new(&[
         "direction",
         "Mbit/s down",
@@ -263,12 +274,12 @@ fn text(context: &Context, built: &Built, title: &str, runs: &[Measurement]) -> 
             run.direction.to_string(),
             rate(Direction::Down),
             rate(Direction::Up),
-            format!("{:.0}", run.packet_bytes),
+            if run.packet_bytes > 0.0 { format!("{:.0}", run.packet_bytes) } else { "?".into() },
             again.collect::<Vec<_>>().join(" + "),
             softirq.collect::<Vec<_>>().join(" "),
         ]);
     }
-    lines.extend(table.lines());
+    let mut lines = table.lines();
     for run in runs {
         for refusal in &run.refusals {
             // Most reasons begin with the direction themselves.
@@ -285,8 +296,7 @@ fn text(context: &Context, built: &Built, title: &str, runs: &[Measurement]) -> 
             lines.push(out.dim(format_args!("note: {note}")));
         }
     }
-    lines.push(out.dim(format_args!("evidence: {}", EvidenceClass::Lab.meaning())));
-    lines.join("\n")
+    lines
 }
 
 /// Round trips, and what was left of the CPUs.

@@ -9,6 +9,7 @@ pub mod check;
 mod compare;
 mod confirm;
 pub mod context;
+mod driver;
 mod event;
 mod fit;
 mod interrupt;

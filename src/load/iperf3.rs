@@ -1,8 +1,10 @@
-//! The installed `iperf3` as a second driver, to check the built-in generator against.
+//! The installed `iperf3` as a second driver, to check the built-in generator against, and for
+//! servers that already exist.
 //!
-//! Its JSON is read with distrust: 3.11 to 3.13 exit with 0 after a failure, `end.sum` mixes the
-//! sender's bytes with the receiver's time, `nan` is not JSON, warnings stand around the text, and
-//! before 3.11 both directions of `--bidir` have the same keys.
+//! Its JSON is read with distrust: 3.11 to 3.13 exit with 0 after a failure, 3.9 tells its failure
+//! behind the JSON, `end.sum` mixes the sender's bytes with the receiver's time, `nan` is not JSON,
+//! warnings stand around the text, and before 3.11 both directions of `--bidir` have the same keys.
+//! What versions really say is in `fixtures/iperf3`.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,6 +34,23 @@ pub struct Report {
     pub version: String,
     /// One per direction, in the order of [`LoadSpec::directions`].
     pub flows: Vec<IperfFlow>,
+    /// CPU seconds per second of the client's process, and of the server's; `None` where it does
+    /// not say.
+    pub cpu: [Option<f64>; 2],
+}
+
+impl Report {
+    /// How many CPUs one process of that version can use for so many streams: before 3.16 all of
+    /// them share a thread.
+    #[must_use]
+    pub fn threads(&self, streams: u32) -> u32 {
+        let numbers = self.version.rsplit(' ').next().unwrap_or_default();
+        let mut numbers = numbers
+            .split('.')
+            .map_while(|n| n.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u32>().ok());
+        let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        if version >= (3, 16) { streams } else { 1 }
+    }
 }
 
 /// One direction by the receiver's report.
@@ -41,6 +60,10 @@ pub struct IperfFlow {
     pub direction: Direction,
     /// Payload at the receiver.
     pub goodput: BitRate,
+    /// Payload by the sender's own count; `None` where it does not say.
+    pub sent: Option<BitRate>,
+    /// Length of the measured time, seconds.
+    pub seconds: f64,
     /// Payload bytes at the receiver.
     pub bytes: u64,
     /// TCP segments sent again; `None` where it does not say.
@@ -53,14 +76,22 @@ pub struct IperfFlow {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
     /// It says itself that it failed.
-    #[error("iperf3: {0}")]
+    #[error("{0}")]
     Failed(String),
     /// The output is not a report.
-    #[error("not a report of iperf3: {0}")]
+    #[error("not a report: {0}")]
     NotAReport(String),
     /// A sum that the figure is taken from is missing or zero.
-    #[error("iperf3 reports no {0}: the receiver did not acknowledge")]
+    #[error("no {0} in its report: the receiver did not acknowledge")]
     Missing(&'static str),
+    /// This version never tells what the figure is taken from.
+    #[error("{version} does not report {what}; iperf 3.12 and later do")]
+    TooOld {
+        /// `iperf 3.9`.
+        version: String,
+        /// What is missing.
+        what: &'static str,
+    },
 }
 
 impl Unusable {
@@ -68,7 +99,20 @@ impl Unusable {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         let Self::Failed(why) = self else { return false };
-        why.contains("busy") || why.contains("Connection refused")
+        why.contains("busy") || why.contains("Connection refused") || self.is_vague()
+    }
+
+    /// Whether the server may be at work for somebody else.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        let Self::Failed(why) = self else { return false };
+        why.contains("busy") || (why.contains("Broken pipe") && self.is_vague())
+    }
+
+    /// What 3.9 says when its server is busy, and when there is none.
+    fn is_vague(&self) -> bool {
+        let Self::Failed(why) = self else { return false };
+        why.contains("control message")
     }
 }
 
@@ -81,9 +125,23 @@ pub fn parse(output: &[u8], spec: &LoadSpec) -> std::result::Result<Report, Unus
     if let Some(error) = value.get("error") {
         return Err(Unusable::Failed(error.as_str().unwrap_or("failed without words").into()));
     }
+    if let Some(said) = error_beside(output) {
+        return Err(Unusable::Failed(said));
+    }
     let end = value.get("end").ok_or(Unusable::Missing("end"))?;
+    let version = value.pointer("/start/version").and_then(Value::as_str).unwrap_or("iperf 3");
     let flow = |direction, sent, received: &'static str| {
-        flow(end, spec.protocol, direction, sent, received)
+        flow(end, spec.protocol, direction, sent, received).map_err(|why| match why {
+            // Either direction's keys would do here: an old version has neither.
+            Unusable::Missing(_) if old(end, spec) => Unusable::TooOld {
+                version: version.to_owned(),
+                what: match spec.protocol {
+                    Protocol::Udp => "what the receiver of UDP got",
+                    Protocol::Tcp => "the directions of --bidir under names of their own",
+                },
+            },
+            why => why,
+        })
     };
     let flows = match spec.direction {
         Direction::Both => vec![
@@ -92,8 +150,31 @@ pub fn parse(output: &[u8], spec: &LoadSpec) -> std::result::Result<Report, Unus
         ],
         one => vec![flow(one, "sum_sent", "sum_received")?],
     };
-    let version = value.pointer("/start/version").and_then(Value::as_str).unwrap_or("iperf 3");
-    Ok(Report { version: version.to_owned(), flows })
+    let cpu = |key| {
+        let percent = end.get("cpu_utilization_percent")?.get(key)?.as_f64();
+        percent.filter(|p| p.is_finite() && *p >= 0.0).map(|p| p / 100.0)
+    };
+    let cpu = [cpu("host_total"), cpu("remote_total")];
+    Ok(Report { version: version.to_owned(), flows, cpu })
+}
+
+/// Whether the sums are there that versions before 3.12 have, and not those of later ones.
+fn old(end: &Value, spec: &LoadSpec) -> bool {
+    match spec.protocol {
+        Protocol::Udp => end.get("sum").is_some() && end.get("sum_sent").is_none(),
+        Protocol::Tcp => {
+            spec.direction == Direction::Both
+                && end.get("sum_received").is_some()
+                && end.get("sum_received_bidir_reverse").is_none()
+        }
+    }
+}
+
+/// What 3.9 says on standard error when it has failed.
+fn error_beside(output: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(output);
+    let said = text.lines().find_map(|line| line.trim().strip_prefix("iperf3: error - "))?;
+    Some(said.to_owned())
 }
 
 fn flow(
@@ -123,6 +204,8 @@ fn flow(
     Ok(IperfFlow {
         direction,
         goodput: BitRate(positive("bits_per_second")?),
+        sent: sent.and_then(|s| s.get("bits_per_second")?.as_f64()).map(BitRate),
+        seconds: arrived.get("seconds").and_then(Value::as_f64).unwrap_or(0.0),
         bytes: positive("bytes")? as u64,
         retransmits: count("retransmits"),
         datagrams,
@@ -176,7 +259,7 @@ pub fn serve(ends: &Ends) -> Result<Server> {
 /// A usage error from [`LoadSpec::check`]; refused when there is no usable report; interrupted
 /// when `stop` is raised.
 pub fn run(server: &mut Server, ends: &Ends, spec: &LoadSpec, stop: &AtomicBool) -> Result<Report> {
-    let arguments = arguments(spec, SocketAddr::new(ends.wan_address, PORT));
+    let arguments = arguments(spec, &ends.wan_address.to_string(), PORT);
     let start = || command::start(&ends.lan, "iperf3", &arguments);
     client(&start, spec, &mut || server.0.is_alive(), stop)
 }
@@ -186,7 +269,7 @@ pub fn run(server: &mut Server, ends: &Ends, spec: &LoadSpec, stop: &AtomicBool)
 /// # Errors
 /// As [`run`].
 pub fn ask(server: SocketAddr, spec: &LoadSpec, stop: &AtomicBool) -> Result<Report> {
-    let arguments = arguments(spec, server);
+    let arguments = arguments(spec, &server.ip().to_string(), server.port());
     client(&|| command::start_here("iperf3", &arguments), spec, &mut || true, stop)
 }
 
@@ -221,11 +304,11 @@ fn client(
     }
 }
 
-/// The client's command line. iperf3 takes whole seconds only; fractions are rounded up.
-fn arguments(spec: &LoadSpec, server: SocketAddr) -> Vec<String> {
-    let mut all: Vec<String> = vec!["-J".into(), "-c".into(), server.ip().to_string()];
+/// The command line of a client of `server`. iperf3 takes whole seconds only; fractions are rounded up.
+pub fn arguments(spec: &LoadSpec, server: &str, port: u16) -> Vec<String> {
+    let mut all: Vec<String> = vec!["-J".into(), "-c".into(), server.to_owned()];
     let mut add = |flag: &str, value: String| all.extend([flag.to_owned(), value]);
-    add("-p", server.port().to_string());
+    add("-p", port.to_string());
     add("-P", spec.streams.to_string());
     add("-t", format!("{:.0}", spec.seconds.ceil()));
     if spec.omit > 0.0 {
@@ -291,8 +374,8 @@ mod tests {
         let found: Vec<_> = report.flows.iter().map(|f| (f.direction, f.bytes)).collect();
         assert_eq!(found, [(Direction::Down, 126_222_336), (Direction::Up, 160_563_200)]);
         // Before 3.11 there is one sum under two equal keys.
-        let refused = parse(real!("tcp-up"), &tcp(Direction::Both));
-        assert_eq!(refused, Err(Unusable::Missing("sum_received_bidir_reverse")));
+        let refused = parse(real!("tcp-up"), &tcp(Direction::Both)).unwrap_err();
+        assert!(refused.to_string().contains("--bidir"), "{refused}");
     }
 
     #[test]
@@ -308,7 +391,7 @@ mod tests {
     #[test]
     fn a_failure_with_exit_code_0_is_a_failure() {
         let refused = parse(real!("refused"), &tcp(Direction::Up)).unwrap_err();
-        assert_eq!(refused.to_string(), "iperf3: unable to connect to server: Connection refused");
+        assert_eq!(refused.to_string(), "unable to connect to server: Connection refused");
         let busy = parse(real!("busy"), &tcp(Direction::Up)).unwrap_err();
         assert!(refused.is_transient() && busy.is_transient());
         assert!(!Unusable::Missing("end").is_transient());
@@ -338,8 +421,63 @@ mod tests {
     fn the_rate_is_split_over_the_streams() {
         let spec =
             LoadSpec { rate: Some(BitRate(80e6)), ..LoadSpec::udp(Direction::Down, 4, 1.5, None) };
-        let line = arguments(&spec, SocketAddr::from(([198, 18, 2, 2], PORT))).join(" ");
+        let line = arguments(&spec, "198.18.2.2", PORT).join(" ");
         assert_eq!(line, "-J -c 198.18.2.2 -p 5201 -P 4 -t 2 -l 1472 -b 20000000 -u -R");
+    }
+
+    /// Everything that versions 3.9 to 3.22 said, case by case (fixtures/iperf3/PROVENANCE.md).
+    #[test]
+    fn versions_3_9_to_3_22_are_read_or_refused_in_words() {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/iperf3");
+        for version in ["3.9", "3.12", "3.16", "3.18", "3.20", "3.22"] {
+            let case = |name: &str, direction, protocol| {
+                let path = format!("{dir}/{version}/{name}.json");
+                let bytes = std::fs::read(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+                parse(&bytes, &LoadSpec { protocol, ..tcp(direction) })
+            };
+            for (name, direction) in
+                [("tcp-up", Direction::Up), ("tcp-down", Direction::Down), ("omit", Direction::Up)]
+            {
+                let report = case(name, direction, Protocol::Tcp).unwrap();
+                assert_eq!(report.version, format!("iperf {version}"));
+                let flow = &report.flows[0];
+                // 50 Mbit/s for each of two streams, 20 for the one with an omitted second.
+                let asked = if name == "omit" { 20e6 } else { 100e6 };
+                assert!((flow.goodput.0 / asked - 1.0).abs() < 0.2, "{version} {name} {flow:?}");
+                assert!(flow.seconds > 0.9 && flow.retransmits.is_some(), "{flow:?}");
+                assert!(report.cpu[0].is_some_and(|share| share < 1.0), "{report:?}");
+                assert_eq!(report.threads(8) == 8, !matches!(version, "3.9" | "3.12"));
+            }
+            let old = version == "3.9";
+            for (name, direction, protocol) in [
+                ("tcp-bidir", Direction::Both, Protocol::Tcp),
+                ("udp-up", Direction::Up, Protocol::Udp),
+                ("udp-down", Direction::Down, Protocol::Udp),
+                ("udp-bidir", Direction::Both, Protocol::Udp),
+            ] {
+                match case(name, direction, protocol) {
+                    Ok(report) => {
+                        assert!(!old, "{name}: nobody can tell the sums of 3.9 apart");
+                        for flow in report.flows {
+                            let asked = if protocol == Protocol::Udp { 5e6 } else { 50e6 };
+                            assert!((flow.goodput.0 / asked - 1.0).abs() < 0.2, "{flow:?}");
+                            assert_eq!(flow.datagrams.is_some(), protocol == Protocol::Udp);
+                        }
+                    }
+                    Err(why) => {
+                        assert!(old, "{version} {name}: {why}");
+                        assert!(why.to_string().starts_with("iperf 3.9 does not"), "{why}");
+                    }
+                }
+            }
+            for name in ["refused", "busy", "killed", "killed-down", "killed-udp"] {
+                let protocol = if name == "killed-udp" { Protocol::Udp } else { Protocol::Tcp };
+                let why = case(name, Direction::Up, protocol).unwrap_err();
+                assert!(matches!(why, Unusable::Failed(_)), "{version} {name}: {why}");
+                assert_eq!(why.is_transient(), !name.starts_with("killed"), "{why}");
+                assert_eq!(why.is_busy(), name == "busy", "{version} {name}: {why}");
+            }
+        }
     }
 
     proptest::proptest! {

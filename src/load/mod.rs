@@ -16,9 +16,11 @@
 mod crew;
 mod frames;
 pub mod half;
+pub mod iperf2;
 pub mod iperf3;
 pub mod latency;
 mod pace;
+pub mod speedtest;
 pub mod spinner;
 mod tcp;
 mod udp;
