@@ -2,7 +2,7 @@
 //! absolute times say little on a shared machine. Budgets: show 30 ms (of the
 //! largest machine 200 ms and 64 MB), apply of 200 masks 50 ms, an event 100 ms of its own time.
 //!
-//! The generator has its own: `linerate bench nat --against iperf3`.
+//! The generator and the sampler have their own: `benches/generators.rs`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a bench prints")]

@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use linerate::host::Live;
 use linerate::lab::{Lab, LabSpec};
+use linerate::model::units::CpuId;
+use linerate::sample::{Telemetry, Watch};
 
 /// A directory of the calling test's own, removed at the end.
 struct Scratch(PathBuf);
@@ -132,5 +135,58 @@ fn what_does_not_fit_the_disk_leaves_whole_lines_and_says_so() {
     assert!(text.lines().count() > 1 && text.ends_with('\n'), "{text}");
     for line in text.lines() {
         serde_json::from_str::<serde_json::Value>(line).expect("whole lines only");
+    }
+}
+
+#[test]
+fn intervals_are_not_kept() {
+    let anonymous = || {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let line =
+            status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("Linux 4.5");
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+    };
+    let host = Live::here();
+    // One interval of as many CPUs takes some 50 KB.
+    let watch = Watch { cpus: (0..256).map(CpuId).collect(), ..Watch::default() };
+    let mut telemetry = Telemetry::start(&host, watch).unwrap();
+    let mut go_on = |times| (0..times).for_each(|_| drop(telemetry.advance().unwrap()));
+    go_on(20);
+    let early = anonymous();
+    go_on(300);
+    let late = anonymous();
+    assert!(late < early + 4096, "{early} KB after 20 intervals, {late} KB after 320");
+}
+
+#[test]
+fn ten_a_second_to_one_in_ten_seconds_are_taken_and_every_column_is_documented() {
+    for wrong in ["0.05", "11", "0", "often"] {
+        let out = record(&["--interval", wrong, "--seconds", "0.1"]).output().unwrap();
+        assert_eq!(out.status.code(), Some(2), "{wrong}");
+    }
+    let docs = include_str!("../docs/record.md");
+    for right in ["0.1", "10"] {
+        let out = record(&["--interval", right, "--seconds", "0.3"]).output().unwrap();
+        assert_eq!(out.status.code(), Some(0), "{out:?}");
+        let text = String::from_utf8(out.stdout).unwrap();
+        let header = text.lines().next().unwrap();
+        assert!(text.lines().count() > 1, "the end closes the last interval: {text}");
+        for column in header.split(',').filter(|c| !c.contains(' ')) {
+            // cpu0_net_rx_per_s is described as `_net_rx_` of cpuN.
+            let of_cpu = column.strip_prefix("cpu").and_then(|c| c.split_once('_')).map(|c| c.1);
+            let name = of_cpu.map(|c| c.trim_end_matches("_pct").trim_end_matches("_per_s"));
+            let known = match name {
+                Some(name) => docs.contains(&format!("_{name}_")),
+                None => {
+                    let ends = |end: &str| column.ends_with(end) && docs.contains(end);
+                    docs.contains(&format!("`{column}`"))
+                        || ["_rx_mbps", "_rx_pps", "_tx_mbps", "_tx_pps", "_drops_per_s"]
+                            .into_iter()
+                            .any(ends)
+                        || (column.starts_with("irq_") && (ends("_per_s") || ends("_busiest_cpu")))
+                }
+            };
+            assert!(known, "{column} is not in docs/record.md");
+        }
     }
 }
