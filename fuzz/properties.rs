@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use flate2::Crc;
+use linerate::agent::wire;
 use linerate::apply::knob;
 use linerate::capture::redact::Redactor;
 use linerate::host::tar::{self, Kind, Limits};
@@ -36,6 +37,7 @@ pub(crate) type Property = (&'static str, fn(&[u8]));
 
 /// All of them.
 pub(crate) const ALL: &[Property] = &[
+    ("agent", agent),
     ("archive", archive),
     ("cmdline", of_cmdline),
     ("counters", counters),
@@ -74,6 +76,36 @@ pub(crate) const ALL: &[Property] = &[
 pub(crate) fn hold(name: &str, bytes: &[u8]) {
     let (_, property) = ALL.iter().find(|(n, _)| *n == name).expect("a target has a property");
     property(bytes);
+}
+
+/// What anybody may send to an agent's port, or a controller find behind one: read or refused in
+/// words that fit a terminal; what is read is written so that it can be read again.
+fn agent(bytes: &[u8]) {
+    fn again<T: wire::Message + PartialEq + std::fmt::Debug>(bytes: &[u8]) -> Option<T> {
+        match wire::parse::<T>(bytes) {
+            Err(why) => {
+                assert!(why.len() < 1000 && !why.contains('\n'), "{why:?}");
+                None
+            }
+            Ok(message) => {
+                let line = wire::line(&message);
+                assert_eq!(line.iter().filter(|b| **b == b'\n').count(), 1, "one line");
+                assert_eq!(wire::parse::<T>(&line[..line.len() - 1]).as_ref(), Ok(&message));
+                Some(message)
+            }
+        }
+    }
+    if let Some(hello) = again::<wire::Hello>(bytes) {
+        assert!(!wire::is_nonce(&hello.nonce) || hello.nonce.is_ascii());
+    }
+    again::<wire::Greeting>(bytes);
+    if let Some(wire::Request::Listen(run) | wire::Request::Open(run, _)) = again(bytes) {
+        drop(run.spec.check());
+    }
+    if let Some(wire::Answer::Failed(failure)) = again::<wire::Answer>(bytes) {
+        let told = failure.error("agent").to_string();
+        assert!(!told.contains(char::is_control), "{told:?}");
+    }
 }
 
 fn lines(bytes: &[u8]) -> usize {

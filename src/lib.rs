@@ -53,6 +53,8 @@ pub mod load;
 
 pub mod sample;
 
+pub mod agent;
+
 pub mod bench;
 
 pub mod tune;

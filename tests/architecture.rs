@@ -45,6 +45,22 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("lab", &["model", "parse", "host", "sys", "store", "error", "exit_code"]),
     // Makes traffic and measures it.
     ("load", &["model", "host", "sys", "error", "exit_code"]),
+    // Serves and asks for one side of a load; reads settings by `apply`'s names, writes none.
+    (
+        "agent",
+        &[
+            "model",
+            "parse",
+            "host",
+            "sys",
+            "discover",
+            "apply",
+            "load",
+            "sample",
+            "error",
+            "exit_code",
+        ],
+    ),
     (
         "bench",
         &[
@@ -56,6 +72,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "lab",
             "load",
             "sample",
+            "agent",
             "error",
             "exit_code",
         ],
@@ -105,6 +122,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "lab",
             "load",
             "sample",
+            "agent",
             "bench",
             "tune",
             "capture",

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::print_stderr)]
 #![allow(clippy::disallowed_methods, reason = "tests set their own scene")]
 
+mod wire;
+
 use std::sync::atomic::AtomicBool;
 
 use linerate::bench::{self, Context};

@@ -13,6 +13,7 @@ pub mod rules;
 mod series;
 pub mod server;
 pub mod sweep;
+pub mod wire;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -84,6 +85,10 @@ impl Context {
         }
     }
 
+    fn devices(&self) -> [&str; 2] {
+        [&self.lan_device, &self.wan_device]
+    }
+
     /// Where the router counts the packets with the payload of `direction`.
     fn counted(&self, direction: Direction) -> Counted {
         match direction {
@@ -111,28 +116,106 @@ fn measure_with(
     stop: &AtomicBool,
     on: &mut dyn FnMut(Moment),
 ) -> Result<Measurement> {
-    spec.check()?;
-    pause(SETTLE, stop);
-    let devices = [context.lan_device.as_str(), context.wan_device.as_str()];
-    let before = told(DeviceCounters::read(&context.router, &devices))?;
-    let held = Held::read(&context.router);
-    let mut readings = Vec::new();
+    // While the connections are still there.
     let mut carried = None;
     let mut edge = |moment: Moment| {
         on(moment);
-        readings.push(Reading::take(&context.router, &devices));
-        // While the connections are still there.
         if moment == Moment::WindowCloses && context.flowtable {
             carried = lab::offloaded(&context.router, protocol(spec));
         }
     };
-    let load = load::run(&context.ends, spec, stop, &mut edge)?;
+    let mut bed = LabBed(context);
+    let mut measured = measure_on(&mut bed, spec, stop, &mut edge)?;
+    measured.notes.extend(flowtable(context, spec, carried));
+    Ok(measured)
+}
+
+/// Who runs the load, and who reads the router's counters: a lab on this machine, or agents.
+trait Bed {
+    /// Runs the load.
+    fn load(
+        &self,
+        spec: &LoadSpec,
+        stop: &AtomicBool,
+        on: &mut dyn FnMut(Moment),
+    ) -> Result<LoadResult>;
+    /// The router's counters now; called at both ends of the window and where its pieces meet.
+    fn reading(&self, moment: Moment) -> Result<Reading>;
+    /// The router's devices now, and what must stay as it is; called before and after the run.
+    fn around(&self) -> Result<(DeviceCounters, Held)>;
+    /// Where the router counted the payload of `direction`; `None` where nobody can tell.
+    fn device(&self, moved: &DevicesUse, direction: Direction) -> Option<DeviceFacts>;
+    /// Header bytes per packet beside the IP packet's, as that device counts them.
+    fn link_header(&self, direction: Direction) -> u32;
+    /// Whether the generator ran on the CPUs that forward.
+    fn shared_cpus(&self) -> bool;
+    /// Largest IP packet on the path, bytes.
+    fn mtu(&self) -> u32;
+    /// What else is known after a run.
+    fn add(&self, _measured: &mut Measurement) {}
+}
+
+struct LabBed<'a>(&'a Context);
+
+impl Bed for LabBed<'_> {
+    fn load(
+        &self,
+        spec: &LoadSpec,
+        stop: &AtomicBool,
+        on: &mut dyn FnMut(Moment),
+    ) -> Result<LoadResult> {
+        load::run(&self.0.ends, spec, stop, on)
+    }
+
+    fn reading(&self, _: Moment) -> Result<Reading> {
+        told(Reading::take(&self.0.router, &self.0.devices()))
+    }
+
+    fn around(&self) -> Result<(DeviceCounters, Held)> {
+        let devices = self.0.devices();
+        let counters = told(DeviceCounters::read(&self.0.router, &devices))?;
+        Ok((counters, Held::read(&self.0.router)))
+    }
+
+    fn device(&self, moved: &DevicesUse, direction: Direction) -> Option<DeviceFacts> {
+        device(moved, self.0.counted(direction))
+    }
+
+    fn link_header(&self, direction: Direction) -> u32 {
+        self.0.counted(direction).header
+    }
+
+    fn shared_cpus(&self) -> bool {
+        self.0.shared_cpus
+    }
+
+    fn mtu(&self) -> u32 {
+        self.0.mtu
+    }
+}
+
+fn measure_on(
+    bed: &mut dyn Bed,
+    spec: &LoadSpec,
+    stop: &AtomicBool,
+    on: &mut dyn FnMut(Moment),
+) -> Result<Measurement> {
+    spec.check()?;
+    pause(SETTLE, stop);
+    let (before, held) = bed.around()?;
+    let mut readings = Vec::new();
+    let mut edge = |moment: Moment| {
+        on(moment);
+        readings.push(bed.reading(moment));
+    };
+    let load = bed.load(spec, stop, &mut edge)?;
     pause(DRAIN, stop);
-    let moved = told(DeviceCounters::read(&context.router, &devices))?.since(&before);
-    let held = Held::read(&context.router).since(&held);
-    let readings = told(readings.into_iter().collect::<HostResult<Vec<_>>>())?;
-    let facts = facts(context, spec, &load, &moved, held, stop.load(Ordering::Relaxed));
-    Ok(Measurement {
+    let (after, now) = bed.around()?;
+    let moved = after.since(&before);
+    let held = now.since(&held);
+    let readings = readings.into_iter().collect::<Result<Vec<_>>>()?;
+    let facts = facts(bed, spec, &load, &moved, held, stop.load(Ordering::Relaxed));
+    let mut measured = Measurement {
         direction: spec.direction,
         flows: load.flows.iter().map(|flow| flow_of(flow, load.seconds)).collect(),
         seconds: load.seconds,
@@ -143,8 +226,10 @@ fn measure_with(
         devices: moved.devices,
         beside: SideFigures::default(),
         refusals: rules::refusals(&facts),
-        notes: notes(context, &load).into_iter().chain(flowtable(context, spec, carried)).collect(),
-    })
+        notes: notes(bed.shared_cpus(), &load),
+    };
+    bed.add(&mut measured);
+    Ok(measured)
 }
 
 /// What must stay as it is while it is measured.
@@ -194,18 +279,23 @@ fn each_direction(
     if spec.direction != Direction::Both {
         return Ok(vec![once(spec.direction)?]);
     }
-    let mut alone = Vec::new();
-    for direction in [Direction::Down, Direction::Up] {
+    let mut runs = Vec::new();
+    for direction in [Direction::Down, Direction::Up, Direction::Both] {
         match once(direction) {
-            Ok(run) => alone.push(run),
-            Err(error) => return stopped(alone, error),
+            Ok(run) => runs.push(run),
+            // What was measured is kept; why there is no more follows from why it was refused.
+            Err(error) => match runs.last_mut() {
+                // Stopped between two runs, those that were made are kept.
+                Some(_) if error.code() == ExitCode::Interrupted => return Ok(runs),
+                Some(last) if !last.is_valid() => {
+                    last.notes.push(format!("no run after this one: {error}"));
+                    return Ok(runs);
+                }
+                _ => return Err(error),
+            },
         }
     }
-    let mut both = match once(Direction::Both) {
-        Ok(run) => run,
-        Err(error) => return stopped(alone, error),
-    };
-    let [down, up] = alone.as_slice() else { return Ok(alone) };
+    let [down, up, both] = runs.as_mut_slice() else { return Ok(runs) };
     let rates = Rates { down: down.rate(), up: up.rate() };
     let rate = |direction| {
         let flow = both.flows.iter().find(|f| f.direction == direction);
@@ -213,13 +303,7 @@ fn each_direction(
     };
     let together = Rates { down: rate(Direction::Down), up: rate(Direction::Up) };
     both.refusals.extend(starved(rates, together));
-    alone.push(both);
-    Ok(alone)
-}
-
-/// Stopped between two runs, those that were made are kept.
-fn stopped(runs: Vec<Measurement>, error: Error) -> Result<Vec<Measurement>> {
-    if error.code() == ExitCode::Interrupted && !runs.is_empty() { Ok(runs) } else { Err(error) }
+    Ok(runs)
 }
 
 fn told<T>(answer: HostResult<T>) -> Result<T> {
@@ -239,7 +323,7 @@ fn pause(duration: Duration, stop: &AtomicBool) {
 }
 
 fn facts(
-    context: &Context,
+    bed: &dyn Bed,
     spec: &LoadSpec,
     load: &LoadResult,
     moved: &DevicesUse,
@@ -260,15 +344,15 @@ fn facts(
         error: flow.error.clone(),
         busiest_thread: flow.busiest_thread,
         // The load counts an Ethernet header, and nothing where it could not ask.
-        header_bytes: (flow.header_bytes + u64::from(context.counted(flow.direction).header))
+        header_bytes: (flow.header_bytes + u64::from(bed.link_header(flow.direction)))
             .saturating_sub(Counted::ETHERNET.into()),
-        device: device(moved, context.counted(flow.direction)),
+        device: bed.device(moved, flow.direction),
     });
     Facts {
         flows: flows.collect(),
         interrupted: load.interrupted || stopped,
-        shared_cpus: context.shared_cpus,
-        mtu: context.mtu,
+        shared_cpus: bed.shared_cpus(),
+        mtu: bed.mtu(),
         throttled: held.throttled,
         changed: moved.changed.clone(),
         differing: held.differing,
@@ -326,9 +410,9 @@ fn flowtable(context: &Context, spec: &LoadSpec, carried: Option<u64>) -> Option
     })
 }
 
-fn notes(context: &Context, load: &LoadResult) -> Vec<String> {
+fn notes(shared_cpus: bool, load: &LoadResult) -> Vec<String> {
     let mut notes = Vec::new();
-    if context.shared_cpus {
+    if shared_cpus {
         // Time in softirq is charged to whatever thread it interrupts, so a share of CPU says little
         // about the generator itself here.
         let busiest = load.flows.iter().map(|f| f.busiest_thread).fold(0.0, f64::max);

@@ -7,8 +7,8 @@ use crate::sample::{CpuCounters, DeviceCounters};
 
 /// The counters at a piece's edge.
 pub(super) struct Reading {
-    cpus: CpuCounters,
-    devices: DeviceCounters,
+    pub(super) cpus: CpuCounters,
+    pub(super) devices: DeviceCounters,
 }
 
 impl Reading {

@@ -4,12 +4,14 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::agent::AgentArgs;
 use super::check::CheckArgs;
 use super::driver::DriverArgs;
 use super::kernel::KernelArgs;
 use super::profile::ProfileArgs;
 use super::sweep::SweepArgs;
 use super::tune::TuneArgs;
+use super::wire::WireArgs;
 use crate::lab::{LabSpec, Shape};
 use crate::load::LoadSpec;
 use crate::model::measurement::{Direction, Protocol, Scenario};
@@ -83,8 +85,10 @@ pub enum Verb {
     Unpersist(UnpersistArgs),
     /// What linerate has changed and not undone
     Status,
-    /// One measurement, in a lab of network namespaces on this machine
+    /// One measurement, in a lab of network namespaces on this machine, or between two hosts
     Bench(BenchArgs),
+    /// Take part in a measurement over real wires: run it on the hosts (see bench --lan)
+    Agent(AgentArgs),
     /// Find the best configuration by experiment, with intervals
     Tune(TuneArgs),
     /// Go through rates, frame sizes, segments or MTUs; find the knee, NDR and PDR
@@ -399,6 +403,9 @@ pub struct BenchArgs {
     /// Pairs to run with --against
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub pairs: u32,
+    /// Between other machines; last, as its heading holds for what follows
+    #[command(flatten)]
+    pub wire: WireArgs,
 }
 
 /// `bench wireguard --board`

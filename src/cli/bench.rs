@@ -3,7 +3,7 @@
 use super::args::{Against, BenchArgs};
 use super::context::Context;
 use super::table::Table;
-use super::{board, confirm, driver, interrupt, plan as plan_verb, scenarios};
+use super::{board, confirm, driver, interrupt, plan as plan_verb, scenarios, wire};
 use crate::bench;
 use crate::bench::against::{AgainstIperf3, against_iperf3};
 use crate::bench::beside::{Beside, Latency, Seen};
@@ -28,6 +28,9 @@ pub(super) fn run(context: &Context, args: &BenchArgs) -> Result<ExitCode> {
         return scenarios::list(context);
     }
     context.live("bench")?;
+    if let (Some(lan), Some(wan)) = (&args.wire.lan, &args.wire.wan) {
+        return wire::run(context, args, lan, wan);
+    }
     if let Some(name) = args.driver.driver {
         return driver::run(context, args, name);
     }
@@ -41,7 +44,7 @@ pub(super) fn run(context: &Context, args: &BenchArgs) -> Result<ExitCode> {
     let stop = interrupt::stop_flag()?;
     let lock = confirm::lock(context, &what)?;
     let workbench = Workbench::build(&lab, lock, &stop)?;
-    let spec = fitting(&spec, args, workbench.bench().mtu);
+    let spec = fitting(&spec, args.datagram, args.scenario.ipv6, workbench.bench().mtu);
     workbench.router().notes.iter().for_each(|note| out.say(note));
     let candidates = plan::candidates(workbench.router().snapshot());
     let candidate = plan_verb::find(&candidates, &args.candidate)?.clone();
@@ -83,7 +86,7 @@ pub(super) fn run(context: &Context, args: &BenchArgs) -> Result<ExitCode> {
             beside: &seen,
         })?;
     } else {
-        let told = text(context, &built, &candidate.title, &runs);
+        let told = text(context, &built.line(), &candidate.title, EvidenceClass::Lab, &runs);
         out.data([vec![told], beside_lines(context, &seen)].concat().join("\n"))?;
     }
     if stop.load(std::sync::atomic::Ordering::Relaxed) {
@@ -117,10 +120,10 @@ pub(super) fn load_spec(args: &BenchArgs) -> Result<LoadSpec> {
 }
 
 /// Unless asked for by number, datagrams that get through in one piece.
-fn fitting(spec: &LoadSpec, args: &BenchArgs, mtu: u32) -> LoadSpec {
-    let headers = if args.scenario.ipv6 { 40 + 8 } else { 20 + 8 };
+pub(super) fn fitting(spec: &LoadSpec, datagram: Option<u32>, ipv6: bool, mtu: u32) -> LoadSpec {
+    let headers = if ipv6 { 40 + 8 } else { 20 + 8 };
     let most = mtu.saturating_sub(headers);
-    let datagram = args.datagram.unwrap_or(DATAGRAM.min(most));
+    let datagram = datagram.unwrap_or(DATAGRAM.min(most));
     LoadSpec { datagram: datagram as usize, ..spec.clone() }
 }
 
@@ -240,11 +243,18 @@ impl Built {
     }
 }
 
-fn text(context: &Context, built: &Built, title: &str, runs: &[Measurement]) -> String {
+/// The figures of all runs, why some are refused, and what they are evidence of.
+pub(super) fn text(
+    context: &Context,
+    line: &str,
+    title: &str,
+    class: EvidenceClass,
+    runs: &[Measurement],
+) -> String {
     let out = &context.out;
-    let mut lines = vec![out.bold(format_args!("router: {title}")), out.dim(built.line())];
+    let mut lines = vec![out.bold(format_args!("router: {title}")), out.dim(line)];
     lines.extend(runs_lines(context, runs));
-    lines.push(out.dim(format_args!("evidence: {}", EvidenceClass::Lab.meaning())));
+    lines.push(out.dim(format_args!("evidence: {}", class.meaning())));
     lines.join("\n")
 }
 

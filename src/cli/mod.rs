@@ -1,5 +1,6 @@
 //! The command line: one file per verb, on top of everything else.
 
+pub mod agent;
 mod apply;
 pub mod args;
 mod bench;
@@ -30,6 +31,7 @@ pub mod sweep;
 mod table;
 mod tune;
 mod verify;
+pub mod wire;
 
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -91,6 +93,7 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         Verb::Boot { stayed: true } => event::stayed(&context),
         Verb::Status => rollback::status(&context),
         Verb::Bench(args) => bench::run(&context, args),
+        Verb::Agent(args) => agent::run(&context, args),
         Verb::Tune(args) => tune::run(&context, args),
         Verb::Sweep(args) => sweep::run(&context, args),
         Verb::Compare(args) => compare::run(&context, args),

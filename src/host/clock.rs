@@ -30,6 +30,12 @@ pub fn wall() -> String {
     rfc3339(since_zero(ClockId::Realtime).as_secs())
 }
 
+/// Wall time in milliseconds since 1970 in UTC.
+#[must_use]
+pub fn wall_milliseconds() -> u64 {
+    u64::try_from(since_zero(ClockId::Realtime).as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Sleeps.
 pub fn sleep(duration: Duration) {
     std::thread::sleep(duration);

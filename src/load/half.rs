@@ -20,8 +20,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::crew::{Crew, DRAIN_DEADLINE, Home, Moved, Window, edges};
 use super::{Datagrams, FlowResult, LoadPiece, LoadResult, LoadSpec, Moment, tcp, udp};
 use crate::error::{Error, Result};
@@ -38,7 +36,7 @@ const SLICE: Duration = Duration::from_millis(10);
 const WATCH: Duration = Duration::from_millis(500);
 
 /// What both sides must know of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     /// What to send.
     pub spec: LoadSpec,
@@ -49,8 +47,7 @@ pub struct Run {
 }
 
 /// A side of the router.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// It opens all connections, as NAT demands.
     Lan,
@@ -59,8 +56,7 @@ pub enum Side {
 }
 
 /// Which end of a stream a thread serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// It sends the payload.
     Sender,
@@ -146,7 +142,7 @@ pub trait End: Send {
 }
 
 /// How one side saw a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct HalfResult {
     /// Length of the window by this side's clock.
     pub seconds: f64,
@@ -157,12 +153,11 @@ pub struct HalfResult {
     /// One per direction.
     pub flows: Vec<HalfFlow>,
     /// Where the pieces of the window ended, seconds from its opening by this side's clock.
-    #[serde(default)]
     pub pieces: Vec<f64>,
 }
 
 /// How one side saw one direction.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct HalfFlow {
     /// Which way.
     pub direction: Direction,
@@ -171,7 +166,6 @@ pub struct HalfFlow {
     /// Payload bytes moved in the window.
     pub window_bytes: u64,
     /// Payload bytes moved from the window's opening to the end of each piece.
-    #[serde(default)]
     pub pieces: Vec<u64>,
     /// Payload bytes moved in all.
     pub bytes: u64,

@@ -30,8 +30,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::clock;
@@ -53,7 +51,7 @@ pub const MAX_DATAGRAM: usize = 65_507;
 pub const MSS: std::ops::RangeInclusive<u32> = 88..=32_767;
 
 /// What to send, for how long.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LoadSpec {
     /// TCP or UDP.
     pub protocol: Protocol,
@@ -80,8 +78,7 @@ pub struct LoadSpec {
 }
 
 /// How UDP datagrams leave the sending side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sender {
     /// By UDP sockets: the sender's IP stack does its part.
     #[default]
@@ -247,7 +244,7 @@ pub struct FlowResult {
 }
 
 /// Datagrams by the receivers' reports, whole run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Datagrams {
     /// Sent, by the senders' count.
     pub sent: u64,

@@ -32,7 +32,7 @@ use crate::parse::softnet::{SoftnetRow, softnet};
 use crate::parse::stat::{CpuTicks, TICKS_PER_SECOND, cpu_ticks};
 
 /// What all CPUs have done, at one moment.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct CpuCounters {
     at: Duration,
     ticks: BTreeMap<CpuId, CpuTicks>,
@@ -132,7 +132,7 @@ fn spent(after: &CpuTicks, before: &CpuTicks) -> [u64; 6] {
 }
 
 /// What the router's devices have moved, at one moment.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeviceCounters {
     devices: Vec<(String, Device)>,
 }

@@ -28,6 +28,7 @@ pub mod perf;
 pub mod pinned;
 pub mod process;
 pub mod qdisc;
+pub mod route;
 pub mod rtnl;
 pub mod sandbox;
 pub mod sched;

@@ -1,0 +1,193 @@
+//! One controller at an agent: its greeting, its requests, its end.
+
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::facts;
+use super::token::{Prover, Token};
+use super::wire::{
+    Answer, Failure, GREETING_BYTES, GREETING_PATIENCE, Greeting, Hello, Lines, NoLine,
+    REQUEST_BYTES, Request, SILENCE, VERSION, is_nonce, nonce, parse,
+};
+use crate::error::{Error, Result};
+use crate::exit_code::ExitCode;
+use crate::host::{Live, clock};
+use crate::load::half::{End, Local};
+
+/// What all connections to an agent share.
+pub(super) struct Shared<'a> {
+    pub(super) token: Option<&'a Token>,
+    pub(super) stop: &'a AtomicBool,
+    /// Who is served, if anybody.
+    pub(super) served: Mutex<Option<String>>,
+    pub(super) say: &'a (dyn Fn(&str) + Sync),
+}
+
+/// Serves one connection to its end.
+pub(super) fn serve(shared: &Shared<'_>, lines: &mut Lines, peer: &str) {
+    match greet(shared, lines) {
+        Ok(()) => {}
+        Err(why) => return (shared.say)(&format!("{peer}: turned away: {why}")),
+    }
+    let Some(_turn) = Turn::take(shared, lines, peer) else { return };
+    (shared.say)(&format!("{peer}: in control"));
+    let mut ran = Session { host: Live::here(), end: Local::default() };
+    let why = ran.requests(shared, lines);
+    // Whatever was under way ends here, and its ports are free.
+    ran.end.abort();
+    let why = match why {
+        NoLine::Closed => "done".to_owned(),
+        NoLine::Silent => format!("silent for {} s; given up", SILENCE.as_secs()),
+        other => other.to_string(),
+    };
+    (shared.say)(&format!("{peer}: {why}"));
+}
+
+/// Both sides prove that they have the token, where one is asked for.
+fn greet(shared: &Shared<'_>, lines: &mut Lines) -> std::result::Result<(), String> {
+    let ours = nonce().map_err(|e| e.to_string())?;
+    let greeting = Greeting {
+        version: VERSION,
+        program: env!("CARGO_PKG_VERSION").into(),
+        token: shared.token.is_some(),
+        nonce: ours.clone(),
+    };
+    let said = |e: NoLine| match e {
+        NoLine::Silent => "it did not say what it wants".to_owned(),
+        other => other.to_string(),
+    };
+    lines.put(&greeting).map_err(said)?;
+    let line = lines.next(GREETING_BYTES, GREETING_PATIENCE, shared.stop).map_err(said)?;
+    let refuse = |lines: &mut Lines, error: Error, why: String| {
+        // It is turned away whether or not it hears why.
+        drop(lines.put(&Answer::Failed(Failure::from(&error))));
+        why
+    };
+    let hello: Hello = parse(&line).map_err(|e| format!("no linerate: {e}"))?;
+    if hello.version != VERSION {
+        let why = format!("it speaks version {}, this agent {VERSION}", hello.version);
+        let error = Error::new(ExitCode::NotSupported, "greeting", &why)
+            .hint("put the same linerate on all machines");
+        return Err(refuse(lines, error, why));
+    }
+    let theirs = Some(&hello.nonce).filter(|n| is_nonce(n)).ok_or("no nonce in its greeting")?;
+    let mut proof = String::new();
+    if let Some(token) = shared.token {
+        if !token.is_proof(&hello.proof, Prover::Controller, &ours, theirs) {
+            let why = if hello.proof.is_empty() { "it has no token" } else { "another token" };
+            let error = Error::not_permitted("greeting", format!("{why}; the agent wants its own"))
+                .hint("give the controller the agent's token: --token-file FILE");
+            return Err(refuse(lines, error, why.into()));
+        }
+        proof = token.proof(Prover::Agent, &ours, theirs);
+    }
+    lines.put(&Answer::Welcome(proof)).map_err(said)
+}
+
+/// The right to be served: one controller at a time.
+struct Turn<'a>(&'a Mutex<Option<String>>);
+
+impl<'a> Turn<'a> {
+    fn take(shared: &'a Shared<'_>, lines: &mut Lines, peer: &str) -> Option<Self> {
+        let mut served = shared.served.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(other) = served.as_ref() {
+            let error = Error::new(ExitCode::Refused, "agent", format!("busy with {other}"))
+                .hint("one measurement at a time; wait for it to end");
+            // It is turned away whether or not it hears why.
+            drop(lines.put(&Answer::Failed(Failure::from(&error))));
+            (shared.say)(&format!("{peer}: turned away: busy with {other}"));
+            return None;
+        }
+        *served = Some(peer.to_owned());
+        drop(served);
+        lines.put(&Answer::Done).ok().map(|()| Self(&shared.served)).or_else(|| {
+            drop(Self(&shared.served));
+            None
+        })
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
+    }
+}
+
+struct Session {
+    host: Live,
+    end: Local,
+}
+
+impl Session {
+    /// Until the controller is gone, for whatever reason.
+    fn requests(&mut self, shared: &Shared<'_>, lines: &mut Lines) -> NoLine {
+        loop {
+            let line = match lines.next(REQUEST_BYTES, SILENCE, shared.stop) {
+                Ok(line) => line,
+                Err(NoLine::Stopped) => {
+                    let error = Error::interrupted("agent");
+                    drop(lines.put(&Answer::Failed(Failure::from(&error))));
+                    return NoLine::Stopped;
+                }
+                Err(why) => return why,
+            };
+            let answer = match parse::<Request>(&line) {
+                Ok(request) => self.answer(request, shared),
+                Err(why) => Err(Error::usage("request", why)),
+            };
+            let answer = answer.unwrap_or_else(|e| Answer::Failed(Failure::from(&e)));
+            if let Err(why) = lines.put(&answer) {
+                return why;
+            }
+        }
+    }
+
+    fn answer(&mut self, request: Request, shared: &Shared<'_>) -> Result<Answer> {
+        match request {
+            Request::Facts(to) => {
+                facts::facts(&self.host, &to).map(|facts| Answer::Facts(Box::new(facts)))
+            }
+            Request::Settings => Ok(Answer::Settings(facts::settings(&self.host))),
+            Request::Clock => {
+                let now = nanoseconds(clock::monotonic());
+                Ok(Answer::Clock(now, clock::wall_milliseconds()))
+            }
+            Request::Sample(devices) => facts::sample(&self.host, &devices).map(Answer::Sample),
+            Request::Listen(run) => self.end.listen(&run).map(Answer::Ports),
+            Request::Open(run, ports) => {
+                (shared.say)(&describe(&run));
+                self.end.open(&run, &ports, shared.stop).map(|()| Answer::Done)
+            }
+            Request::Go(at) => {
+                // Further ahead than any lead: a clock that was never compared.
+                let latest = clock::monotonic() + SILENCE;
+                let at = Duration::from_nanos(at).min(latest);
+                self.end.go(at).map(|()| Answer::Done)
+            }
+            Request::Watch => Ok(Answer::Done),
+            Request::Quiet(at_once) => self.end.quiet(at_once).map(|()| Answer::Done),
+            Request::Finish(at_once) => self.end.finish(at_once).map(Answer::Half),
+        }
+    }
+}
+
+fn describe(run: &crate::load::half::Run) -> String {
+    let spec = &run.spec;
+    let rate = spec.rate.map(|r| format!(" at {:.1} Mbit/s", r.mbps())).unwrap_or_default();
+    let streams = spec.streams;
+    let protocol = match spec.protocol {
+        crate::model::measurement::Protocol::Tcp => "TCP",
+        crate::model::measurement::Protocol::Udp => "UDP",
+    };
+    format!(
+        "run: {protocol} {}, {streams} streams{rate}, {} s, WAN at {}",
+        spec.direction,
+        spec.omit + spec.seconds,
+        run.address
+    )
+}
+
+pub(super) fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,784 @@
+//! What controller and agent say to each other: words, one message to a line, each line bounded.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::exit_code::ExitCode;
+use crate::host::clock;
+use crate::load::half::{HalfFlow, HalfResult, Role, Run};
+use crate::load::{Datagrams, LoadSpec, Sender};
+use crate::model::measurement::{Direction, Protocol};
+use crate::model::units::BitRate;
+
+/// Both sides must speak the same.
+pub const VERSION: u32 = 1;
+/// The longest line before the other side has proven anything.
+pub const GREETING_BYTES: usize = 1024;
+/// The longest request.
+pub const REQUEST_BYTES: usize = 64 << 10;
+/// The longest answer: the settings of a machine with hundreds of queues.
+pub const ANSWER_BYTES: usize = 4 << 20;
+/// How long the other side may take for its part of the greeting.
+pub const GREETING_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a controller may be silent: it asks at least twice in a second.
+pub const SILENCE: Duration = Duration::from_secs(10);
+/// Length of a nonce in hexadecimal digits.
+const NONCE: usize = 64;
+/// How often waiting looks at the stop flag.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// The agent speaks first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Greeting {
+    /// Version of the protocol.
+    pub version: u32,
+    /// Version of the program, for people.
+    pub program: String,
+    /// Whether the controller must prove that it has the token.
+    pub token: bool,
+    /// 32 random bytes in hexadecimal.
+    pub nonce: String,
+}
+
+/// The controller's part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hello {
+    /// Version of the protocol.
+    pub version: u32,
+    /// 32 random bytes in hexadecimal.
+    pub nonce: String,
+    /// That it has the token; empty without one.
+    pub proof: String,
+}
+
+/// What the controller asks.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Request {
+    /// What machine it is, and by which devices it reaches these addresses.
+    Facts(Vec<IpAddr>),
+    /// What all settings are.
+    Settings,
+    /// What time it is.
+    Clock,
+    /// Counters, now, of these devices among others.
+    Sample(Vec<String>),
+    /// Opens what a run's LAN side will connect to.
+    Listen(Run),
+    /// Opens the streams of a run to these ports, or takes them after `listen`.
+    Open(Run, Vec<u16>),
+    /// Begins, at this time in nanoseconds of the agent's monotonic clock.
+    Go(u64),
+    /// Says that the controller is still there.
+    Watch,
+    /// Stops the senders; at once is without waiting for them.
+    Quiet(bool),
+    /// Ends the run; at once is without waiting for what is under way.
+    Finish(bool),
+}
+
+/// What the agent answers.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// That the agent has the token as well; empty without one.
+    Welcome(String),
+    /// To `facts`.
+    Facts(Box<Facts>),
+    /// To `settings`: each by its name.
+    Settings(BTreeMap<String, String>),
+    /// To `clock`: nanoseconds of its monotonic clock, milliseconds since 1970 by its wall clock.
+    Clock(u64, u64),
+    /// To `sample`: the kernel's files that the counters are read from.
+    Sample(BTreeMap<String, String>),
+    /// To `listen`.
+    Ports(Vec<u16>),
+    /// To `finish`.
+    Half(HalfResult),
+    /// To everything else.
+    Done,
+    /// It could not be done.
+    Failed(Failure),
+}
+
+/// A machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Facts {
+    /// Version of the program.
+    pub program: String,
+    /// Host name.
+    pub hostname: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Architecture.
+    pub arch: String,
+    /// Board or product name; empty where nothing tells.
+    pub board: String,
+    /// CPU model; empty where nothing tells.
+    pub cpu_model: String,
+    /// This boot of it, hashed: two agents with the same are on one machine.
+    pub boot: String,
+    /// CPUs that are online.
+    pub cpus: u32,
+    /// Hash of all that discovery found: the same machine in the same state has the same.
+    pub snapshot: String,
+    /// For each address that was asked for.
+    pub ways: Vec<WayOut>,
+}
+
+/// The way to an address.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WayOut {
+    /// The address.
+    pub to: IpAddr,
+    /// The machine's own address on that way.
+    pub from: IpAddr,
+    /// The device that packets leave by.
+    pub device: String,
+    /// The devices that count the packets on the wire: itself, or the ports of a bridge. Empty where
+    /// no device counts whole frames (PPP, VLANs and tunnels count on another layer).
+    pub counted: Vec<String>,
+    /// Largest IP packet, bytes.
+    pub mtu: u32,
+    /// Speed of the link, Mbit/s, where the device tells.
+    pub speed: Option<u32>,
+}
+
+/// An [`Error`] on its way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The exit code.
+    pub code: u8,
+    /// What could not be done: why.
+    pub what: String,
+    /// Remedy; empty without one.
+    pub hint: String,
+}
+
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Self {
+        let hint = error.remedy().unwrap_or_default().to_owned();
+        Self { code: error.code() as u8, what: error.to_string(), hint }
+    }
+}
+
+impl Failure {
+    /// The error again, as that of `who`.
+    #[must_use]
+    pub fn error(&self, who: &str) -> Error {
+        let codes = [
+            ExitCode::Usage,
+            ExitCode::NotPermitted,
+            ExitCode::NotSupported,
+            ExitCode::Interrupted,
+        ];
+        let code = codes.into_iter().find(|c| *c as u8 == self.code).unwrap_or(ExitCode::Refused);
+        let error = Error::new(code, who, plain(self.what.as_bytes(), 400));
+        if self.hint.is_empty() { error } else { error.hint(plain(self.hint.as_bytes(), 400)) }
+    }
+}
+
+/// A message: words with a tab between them. In a word, `\\`, `\t`, `\n` and `\r` stand for those
+/// characters. What may be absent is `-`.
+pub trait Message: Sized {
+    /// Its words.
+    fn words(&self) -> Words;
+    /// From its words.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    fn read(words: &mut Reader<'_>) -> Result<Self, String>;
+}
+
+/// The words of a message, one after the other.
+#[derive(Default)]
+pub struct Words(String);
+
+impl Words {
+    fn of(first: &str) -> Self {
+        Self::default().text(first)
+    }
+
+    fn text(mut self, word: &str) -> Self {
+        if !self.0.is_empty() {
+            self.0.push('\t');
+        }
+        for c in word.chars() {
+            match c {
+                '\\' => self.0.push_str("\\\\"),
+                '\t' => self.0.push_str("\\t"),
+                '\n' => self.0.push_str("\\n"),
+                '\r' => self.0.push_str("\\r"),
+                other => self.0.push(other),
+            }
+        }
+        self
+    }
+
+    fn add(self, value: &dyn std::fmt::Display) -> Self {
+        self.text(&value.to_string())
+    }
+
+    fn maybe(self, value: Option<u64>) -> Self {
+        match value {
+            Some(value) => self.add(&value),
+            None => self.text("-"),
+        }
+    }
+
+    fn flag(self, value: bool) -> Self {
+        self.text(if value { "yes" } else { "no" })
+    }
+}
+
+/// Takes the words of a message one by one.
+pub struct Reader<'a>(std::str::Split<'a, char>);
+
+impl Reader<'_> {
+    fn text(&mut self) -> Result<String, String> {
+        let word = self.0.next().ok_or("it ends too early")?;
+        let mut text = String::with_capacity(word.len());
+        let mut chars = word.chars();
+        while let Some(c) = chars.next() {
+            match (c, if c == '\\' { chars.next() } else { None }) {
+                ('\\', Some('\\')) => text.push('\\'),
+                ('\\', Some('t')) => text.push('\t'),
+                ('\\', Some('n')) => text.push('\n'),
+                ('\\', Some('r')) => text.push('\r'),
+                ('\\', _) => return Err("a backslash that stands for nothing".into()),
+                (other, _) => text.push(other),
+            }
+        }
+        Ok(text)
+    }
+
+    fn number(&mut self) -> Result<u64, String> {
+        let word = self.text()?;
+        word.parse().map_err(|_| format!("no number: \"{}\"", plain(word.as_bytes(), 30)))
+    }
+
+    fn small<T: TryFrom<u64>>(&mut self) -> Result<T, String> {
+        let number = self.number()?;
+        T::try_from(number).map_err(|_| format!("{number} is too large"))
+    }
+
+    fn real(&mut self) -> Result<f64, String> {
+        let word = self.text()?;
+        let real = word.parse().ok().filter(|real: &f64| real.is_finite());
+        real.ok_or_else(|| format!("no number: \"{}\"", plain(word.as_bytes(), 30)))
+    }
+
+    fn address(&mut self) -> Result<IpAddr, String> {
+        let word = self.text()?;
+        word.parse().map_err(|_| format!("no address: \"{}\"", plain(word.as_bytes(), 40)))
+    }
+
+    fn flag(&mut self) -> Result<bool, String> {
+        Ok(self.choice(&["no", "yes"])? == 1)
+    }
+
+    fn maybe(&mut self) -> Result<Option<u64>, String> {
+        if self.0.clone().next() == Some("-") {
+            self.0.next();
+            return Ok(None);
+        }
+        self.number().map(Some)
+    }
+
+    /// Which of `words` comes.
+    fn choice(&mut self, words: &[&str]) -> Result<usize, String> {
+        let word = self.text()?;
+        let at = words.iter().position(|known| *known == word);
+        at.ok_or_else(|| format!("unknown word \"{}\"", plain(word.as_bytes(), 30)))
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.clone().next().is_none()
+    }
+
+    fn ports(&mut self) -> Result<Vec<u16>, String> {
+        let mut ports = Vec::new();
+        while !self.is_over() {
+            ports.push(self.small()?);
+        }
+        Ok(ports)
+    }
+
+    fn pairs(&mut self) -> Result<BTreeMap<String, String>, String> {
+        let mut pairs = BTreeMap::new();
+        while !self.is_over() {
+            pairs.insert(self.text()?, self.text()?);
+        }
+        Ok(pairs)
+    }
+
+    fn direction(&mut self) -> Result<Direction, String> {
+        let known = [Direction::Down, Direction::Up, Direction::Both];
+        let at = self.choice(&["down", "up", "both"])?;
+        known.get(at).copied().ok_or_else(String::new)
+    }
+}
+
+impl Message for Greeting {
+    fn words(&self) -> Words {
+        let words = Words::of("linerate-agent").add(&self.version).text(&self.program);
+        words.flag(self.token).text(&self.nonce)
+    }
+
+    fn read(words: &mut Reader<'_>) -> Result<Self, String> {
+        words.choice(&["linerate-agent"])?;
+        let version = words.small()?;
+        let mut greeting =
+            Self { version, program: words.text()?, token: false, nonce: String::new() };
+        // What comes behind is another version's own affair.
+        if version == VERSION {
+            (greeting.token, greeting.nonce) = (words.flag()?, words.text()?);
+        } else {
+            words.0.by_ref().for_each(drop);
+        }
+        Ok(greeting)
+    }
+}
+
+impl Message for Hello {
+    fn words(&self) -> Words {
+        let words = Words::of("linerate-controller").add(&self.version).text(&self.nonce);
+        words.text(if self.proof.is_empty() { "-" } else { &self.proof })
+    }
+
+    fn read(words: &mut Reader<'_>) -> Result<Self, String> {
+        words.choice(&["linerate-controller"])?;
+        let version = words.small()?;
+        let mut hello = Self { version, nonce: String::new(), proof: String::new() };
+        if version == VERSION {
+            (hello.nonce, hello.proof) = (words.text()?, words.text()?);
+            if hello.proof == "-" {
+                hello.proof.clear();
+            }
+        } else {
+            words.0.by_ref().for_each(drop);
+        }
+        Ok(hello)
+    }
+}
+
+fn put_run(words: Words, run: &Run) -> Words {
+    let spec = &run.spec;
+    let words = words.add(&run.id).add(&run.address);
+    let words = words.text(if spec.protocol == Protocol::Tcp { "tcp" } else { "udp" });
+    let words = words.add(&spec.direction).add(&spec.streams).add(&spec.seconds).add(&spec.omit);
+    let words = match spec.rate {
+        Some(rate) => words.add(&rate.0),
+        None => words.text("-"),
+    };
+    let words = words.add(&spec.datagram);
+    let words = words.text(if spec.sender == Sender::Socket { "socket" } else { "frames" });
+    words.maybe(spec.mss.map(u64::from)).flag(spec.steady)
+}
+
+fn run(words: &mut Reader<'_>) -> Result<Run, String> {
+    let (id, address) = (words.number()?, words.address()?);
+    let udp = words.choice(&["tcp", "udp"])? == 1;
+    let (direction, streams) = (words.direction()?, words.small()?);
+    let (seconds, omit) = (words.real()?, words.real()?);
+    let rate = if words.0.clone().next() == Some("-") {
+        words.0.next();
+        None
+    } else {
+        Some(BitRate(words.real()?))
+    };
+    let datagram = words.small()?;
+    let frames = words.choice(&["socket", "frames"])? == 1;
+    let mss = words.maybe()?.map(|mss| u32::try_from(mss).unwrap_or(u32::MAX));
+    let spec = LoadSpec {
+        protocol: if udp { Protocol::Udp } else { Protocol::Tcp },
+        direction,
+        streams,
+        seconds,
+        omit,
+        rate,
+        datagram,
+        sender: if frames { Sender::Frames } else { Sender::Socket },
+        mss,
+        steady: words.flag()?,
+    };
+    Ok(Run { spec, id, address })
+}
+
+fn put_all(words: Words, values: &[u16]) -> Words {
+    values.iter().fold(words, |words, value| words.add(value))
+}
+
+fn put_pairs(words: Words, pairs: &BTreeMap<String, String>) -> Words {
+    pairs.iter().fold(words, |words, (name, value)| words.text(name).text(value))
+}
+
+/// The first words of requests, in the order of [`Request::read`].
+const REQUESTS: [&str; 10] =
+    ["facts", "settings", "clock", "sample", "listen", "open", "go", "watch", "quiet", "finish"];
+
+impl Message for Request {
+    fn words(&self) -> Words {
+        match self {
+            Self::Facts(to) => to.iter().fold(Words::of("facts"), |words, ip| words.add(ip)),
+            Self::Settings => Words::of("settings"),
+            Self::Clock => Words::of("clock"),
+            Self::Sample(devices) => {
+                devices.iter().fold(Words::of("sample"), |words, device| words.text(device))
+            }
+            Self::Listen(run) => put_run(Words::of("listen"), run),
+            Self::Open(run, ports) => put_all(put_run(Words::of("open"), run), ports),
+            Self::Go(at) => Words::of("go").add(at),
+            Self::Watch => Words::of("watch"),
+            Self::Quiet(at_once) => Words::of("quiet").flag(*at_once),
+            Self::Finish(at_once) => Words::of("finish").flag(*at_once),
+        }
+    }
+
+    fn read(words: &mut Reader<'_>) -> Result<Self, String> {
+        Ok(match words.choice(&REQUESTS)? {
+            0 => {
+                let mut to = Vec::new();
+                while !words.is_over() {
+                    to.push(words.address()?);
+                }
+                Self::Facts(to)
+            }
+            1 => Self::Settings,
+            2 => Self::Clock,
+            3 => {
+                let mut devices = Vec::new();
+                while !words.is_over() {
+                    devices.push(words.text()?);
+                }
+                Self::Sample(devices)
+            }
+            4 => Self::Listen(run(words)?),
+            5 => Self::Open(run(words)?, words.ports()?),
+            6 => Self::Go(words.number()?),
+            7 => Self::Watch,
+            8 => Self::Quiet(words.flag()?),
+            _ => Self::Finish(words.flag()?),
+        })
+    }
+}
+
+/// The first words of answers, in the order of [`Answer::read`].
+const ANSWERS: [&str; 9] =
+    ["welcome", "facts", "settings", "clock", "sample", "ports", "half", "done", "failed"];
+
+impl Message for Answer {
+    fn words(&self) -> Words {
+        match self {
+            Self::Welcome(proof) => {
+                Words::of("welcome").text(if proof.is_empty() { "-" } else { proof })
+            }
+            Self::Facts(facts) => put_facts(facts),
+            Self::Settings(settings) => put_pairs(Words::of("settings"), settings),
+            Self::Clock(monotonic, wall) => Words::of("clock").add(monotonic).add(wall),
+            Self::Sample(files) => put_pairs(Words::of("sample"), files),
+            Self::Ports(ports) => put_all(Words::of("ports"), ports),
+            Self::Half(half) => put_half(half),
+            Self::Done => Words::of("done"),
+            Self::Failed(failure) => {
+                Words::of("failed").add(&failure.code).text(&failure.what).text(&failure.hint)
+            }
+        }
+    }
+
+    fn read(words: &mut Reader<'_>) -> Result<Self, String> {
+        Ok(match words.choice(&ANSWERS)? {
+            0 => {
+                let proof = words.text()?;
+                Self::Welcome(if proof == "-" { String::new() } else { proof })
+            }
+            1 => Self::Facts(Box::new(facts(words)?)),
+            2 => Self::Settings(words.pairs()?),
+            3 => Self::Clock(words.number()?, words.number()?),
+            4 => Self::Sample(words.pairs()?),
+            5 => Self::Ports(words.ports()?),
+            6 => Self::Half(half(words)?),
+            7 => Self::Done,
+            _ => {
+                let (code, what) = (words.small()?, words.text()?);
+                Self::Failed(Failure { code, what, hint: words.text()? })
+            }
+        })
+    }
+}
+
+fn put_facts(facts: &Facts) -> Words {
+    let texts = [
+        &facts.program,
+        &facts.hostname,
+        &facts.kernel,
+        &facts.arch,
+        &facts.board,
+        &facts.cpu_model,
+        &facts.boot,
+        &facts.snapshot,
+    ];
+    let words = texts.into_iter().fold(Words::of("facts"), |words, text| words.text(text));
+    facts.ways.iter().fold(words.add(&facts.cpus), |words, way| {
+        // No device has a slash in its name (net/core/dev.c `dev_valid_name`).
+        let words = words.add(&way.to).add(&way.from).text(&way.device);
+        words.text(&way.counted.join("/")).add(&way.mtu).maybe(way.speed.map(u64::from))
+    })
+}
+
+fn facts(words: &mut Reader<'_>) -> Result<Facts, String> {
+    let mut facts = Facts {
+        program: words.text()?,
+        hostname: words.text()?,
+        kernel: words.text()?,
+        arch: words.text()?,
+        board: words.text()?,
+        cpu_model: words.text()?,
+        boot: words.text()?,
+        snapshot: words.text()?,
+        cpus: words.small()?,
+        ways: Vec::new(),
+    };
+    while !words.is_over() {
+        let (to, from, device) = (words.address()?, words.address()?, words.text()?);
+        let counted = words.text()?;
+        let counted = counted.split('/').filter(|d| !d.is_empty()).map(str::to_owned).collect();
+        let mtu = words.small()?;
+        let speed = words.maybe()?.and_then(|speed| u32::try_from(speed).ok());
+        facts.ways.push(WayOut { to, from, device, counted, mtu, speed });
+    }
+    Ok(facts)
+}
+
+fn put_half(half: &HalfResult) -> Words {
+    let words = Words::of("half").add(&half.seconds).add(&half.total_seconds).flag(half.whole);
+    let words = half.pieces.iter().fold(words.add(&half.pieces.len()), |words, at| words.add(at));
+    half.flows.iter().fold(words, |words, flow| {
+        let words = words.add(&flow.direction).flag(flow.role == Role::Sender);
+        let words = words.add(&flow.window_bytes).add(&flow.bytes).add(&flow.header_bytes);
+        let words = words.maybe(flow.retransmits).maybe(flow.retransmitted_bytes);
+        let words = words.maybe(flow.datagrams.map(|d| d.sent));
+        let d = flow.datagrams.unwrap_or_default();
+        let words = words.add(&d.received).add(&d.lost).add(&d.duplicates).add(&d.reordered);
+        let words = words.add(&flow.acknowledged).text(flow.error.as_deref().unwrap_or_default());
+        let words = words.add(&flow.cpu_seconds).add(&flow.busiest_thread);
+        flow.pieces.iter().fold(words.add(&flow.pieces.len()), |words, bytes| words.add(bytes))
+    })
+}
+
+fn half(words: &mut Reader<'_>) -> Result<HalfResult, String> {
+    let mut half = HalfResult {
+        seconds: words.real()?,
+        total_seconds: words.real()?,
+        whole: words.flag()?,
+        flows: Vec::new(),
+        pieces: Vec::new(),
+    };
+    for _ in 0..words.number()? {
+        half.pieces.push(words.real()?);
+    }
+    while !words.is_over() {
+        let direction = words.direction()?;
+        let role = if words.flag()? { Role::Sender } else { Role::Receiver };
+        let (window_bytes, bytes) = (words.number()?, words.number()?);
+        let header_bytes = words.number()?;
+        let (retransmits, retransmitted_bytes) = (words.maybe()?, words.maybe()?);
+        let sent = words.maybe()?;
+        let (received, lost) = (words.number()?, words.number()?);
+        let (duplicates, reordered) = (words.number()?, words.number()?);
+        let datagrams = sent.map(|sent| Datagrams { sent, received, lost, duplicates, reordered });
+        let (acknowledged, error) = (words.small()?, words.text()?);
+        let error = Some(plain(error.as_bytes(), 400)).filter(|error| !error.is_empty());
+        let (cpu_seconds, busiest_thread) = (words.real()?, words.real()?);
+        let mut pieces = Vec::new();
+        for _ in 0..words.number()? {
+            pieces.push(words.number()?);
+        }
+        half.flows.push(HalfFlow {
+            direction,
+            role,
+            window_bytes,
+            bytes,
+            header_bytes,
+            retransmits,
+            retransmitted_bytes,
+            datagrams,
+            acknowledged,
+            error,
+            cpu_seconds,
+            busiest_thread,
+            pieces,
+        });
+    }
+    Ok(half)
+}
+
+/// A message from a line.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn parse<T: Message>(line: &[u8]) -> Result<T, String> {
+    let wrong = |why: String| format!("{why}: \"{}\"", plain(line, 60));
+    let text = std::str::from_utf8(line).map_err(|_| wrong("no text".into()))?;
+    let mut words = Reader(text.split('\t'));
+    let message = T::read(&mut words).map_err(wrong)?;
+    if words.is_over() { Ok(message) } else { Err(wrong("it has too many words".into())) }
+}
+
+/// A message as a line.
+#[must_use]
+pub fn line<T: Message>(message: &T) -> Vec<u8> {
+    let mut line = message.words().0.into_bytes();
+    line.push(b'\n');
+    line
+}
+
+/// What came from outside, fit for a terminal: the first `most` characters.
+#[must_use]
+pub fn plain(bytes: &[u8], most: usize) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let cut = text.chars().nth(most).is_some();
+    let shown = text.chars().take(most).map(|c| if c.is_control() { '.' } else { c });
+    shown.chain(cut.then_some('…')).collect()
+}
+
+/// A new nonce.
+///
+/// # Errors
+/// What the kernel's generator answered.
+pub fn nonce() -> io::Result<String> {
+    let mut bytes = [0; NONCE / 2];
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        filled += rustix::rand::getrandom(rest, rustix::rand::GetRandomFlags::empty())?;
+    }
+    Ok(super::token::hex(&bytes))
+}
+
+/// Whether it has the form of one.
+#[must_use]
+pub fn is_nonce(text: &str) -> bool {
+    text.len() == NONCE && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// Why there is no further line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoLine {
+    /// The other side has closed the connection.
+    Closed,
+    /// Nothing whole came in time.
+    Silent,
+    /// A line is longer than any message; its beginning.
+    TooLong(String),
+    /// The connection failed.
+    Failed(String),
+    /// The stop flag was raised.
+    Stopped,
+}
+
+impl std::fmt::Display for NoLine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Closed => f.write_str("the connection was closed"),
+            Self::Silent => f.write_str("no answer in time"),
+            Self::TooLong(start) => write!(f, "a line without an end: \"{start}\""),
+            Self::Failed(why) => f.write_str(why),
+            Self::Stopped => f.write_str("stopped"),
+        }
+    }
+}
+
+/// A connection on which lines come and go.
+pub struct Lines {
+    socket: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Lines {
+    /// Over a connected socket.
+    ///
+    /// # Errors
+    /// What setting its options answered.
+    pub fn new(socket: TcpStream) -> io::Result<Self> {
+        socket.set_nonblocking(false)?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(SLICE))?;
+        // A peer that takes nothing is gone.
+        socket.set_write_timeout(Some(GREETING_PATIENCE))?;
+        Ok(Self { socket, buffer: Vec::new() })
+    }
+
+    /// The next line without its end, of at most `most` bytes, within `patience`.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn next(
+        &mut self,
+        most: usize,
+        patience: Duration,
+        stop: &AtomicBool,
+    ) -> Result<Vec<u8>, NoLine> {
+        let deadline = clock::monotonic() + patience;
+        let mut searched = 0;
+        loop {
+            let fresh = self.buffer.get(searched..).unwrap_or_default();
+            if let Some(at) = fresh.iter().position(|b| *b == b'\n').map(|at| searched + at)
+                && at <= most
+            {
+                let rest = self.buffer.split_off(at + 1);
+                let mut line = std::mem::replace(&mut self.buffer, rest);
+                line.pop();
+                return Ok(line);
+            }
+            searched = self.buffer.len();
+            if searched > most {
+                return Err(NoLine::TooLong(plain(&self.buffer, 40)));
+            }
+            if stop.load(Ordering::Relaxed) {
+                return Err(NoLine::Stopped);
+            }
+            if clock::monotonic() >= deadline {
+                return Err(NoLine::Silent);
+            }
+            let mut chunk = [0; 4096];
+            match rustix::net::recv(&self.socket, &mut chunk, RecvFlags::empty()) {
+                Ok((_, 0)) => return Err(NoLine::Closed),
+                Ok((got, _)) => {
+                    self.buffer.extend_from_slice(chunk.get(..got).unwrap_or_default());
+                }
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(Errno::CONNRESET | Errno::PIPE) => return Err(NoLine::Closed),
+                Err(error) => return Err(NoLine::Failed(io::Error::from(error).to_string())),
+            }
+        }
+    }
+
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// Closed or failed; also when the other side takes nothing for seconds.
+    pub fn put<T: Message>(&mut self, message: &T) -> Result<(), NoLine> {
+        let line = line(message);
+        let mut rest = line.as_slice();
+        let deadline = clock::monotonic() + SILENCE;
+        while !rest.is_empty() {
+            if clock::monotonic() >= deadline {
+                return Err(NoLine::Silent);
+            }
+            match rustix::net::send(&self.socket, rest, SendFlags::NOSIGNAL) {
+                Ok(sent) => rest = rest.get(sent..).unwrap_or_default(),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Err(NoLine::Silent),
+                Err(Errno::CONNRESET | Errno::PIPE) => return Err(NoLine::Closed),
+                Err(error) => return Err(NoLine::Failed(io::Error::from(error).to_string())),
+            }
+        }
+        Ok(())
+    }
+}

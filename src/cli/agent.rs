@@ -1,0 +1,97 @@
+//! `linerate agent`: one end of a measurement over real wires, at a controller's command.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::context::Context;
+use super::interrupt;
+use crate::agent::token::Token;
+use crate::agent::{PORT, Server, serve};
+use crate::error::{Error, Result};
+use crate::exit_code::ExitCode;
+use crate::host::{HostRead, Live};
+
+/// Where a token may be, beside a file.
+const TOKEN: &str = "LINERATE_TOKEN";
+
+/// `agent`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Start it on the host behind the router (lan), on one before it (wan) and, to see what the router \
+does meanwhile, on the router. Then, from anywhere that reaches them:
+  linerate bench nat --lan HOST --wan HOST --router HOST
+Nothing is encrypted. By default it listens on 127.0.0.1 alone, for
+  ssh -L 19821:127.0.0.1:19820 HOST
+On a link that you trust: --listen ADDRESS --token-file FILE, the same file on all sides; the token \
+itself never travels. It changes no setting, and runs until Ctrl-C. See docs/agent.md.")]
+pub struct AgentArgs {
+    /// Address to listen on, with or without a port; others than 127.0.0.1 need a token
+    #[arg(long, value_name = "ADDRESS[:PORT]", default_value = "127.0.0.1", value_parser = listen)]
+    pub listen: SocketAddr,
+    /// The secret that controllers must have: 16 bytes or more [default: $LINERATE_TOKEN]
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub(super) fn run(context: &Context, args: &AgentArgs) -> Result<ExitCode> {
+    let host = context.live("agent")?;
+    let token = token(host, args.token_file.as_deref())?;
+    let stop = interrupt::stop_flag()?;
+    let server = Server::bind(args.listen, token.as_ref())?;
+    let who = match &token {
+        Some(_) => "for whoever has the token",
+        None => "for anybody on this machine",
+    };
+    let out = context.out;
+    out.say(format_args!("agent on {}, {who}; Ctrl-C ends it", server.address()));
+    out.say("on request it sends and takes test traffic and reads counters; it changes no setting");
+    serve(&server, token.as_ref(), &stop, &|line| out.say(line))?;
+    out.say("agent: stopped");
+    Ok(ExitCode::Done)
+}
+
+/// The token of a file, or of the environment; `None` where there is none.
+///
+/// # Errors
+/// Usage for one that can't be read or used.
+pub(super) fn token(host: &Live, file: Option<&Path>) -> Result<Option<Token>> {
+    if let Some(file) = file {
+        let name = file.display().to_string();
+        let bytes = host
+            .read(file)
+            .map_err(|e| Error::usage(format!("read the token from {name}"), e.reason()))?;
+        return Token::new(&bytes, &name).map(Some);
+    }
+    match std::env::var_os(TOKEN) {
+        Some(text) => Token::new(text.as_encoded_bytes(), TOKEN).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn listen(text: &str) -> std::result::Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let ip = text.trim_matches(['[', ']']).parse();
+    ip.map(|ip| SocketAddr::new(ip, PORT))
+        .map_err(|_| "not an address: 127.0.0.1, 198.51.100.7:19820, [2001:db8::1]:19820".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_may_come_with_a_port() {
+        assert_eq!(listen("127.0.0.1").unwrap().to_string(), "127.0.0.1:19820");
+        assert_eq!(listen("198.18.1.2:5").unwrap().to_string(), "198.18.1.2:5");
+        assert_eq!(listen("::1").unwrap().to_string(), "[::1]:19820");
+        assert_eq!(listen("[2001:db8::1]:7").unwrap().port(), 7);
+        for bad in ["", "host", "1.2.3.4:99999", ":80"] {
+            assert!(listen(bad).is_err(), "{bad}");
+        }
+    }
+}
