@@ -1,6 +1,8 @@
-//! `sweep` against a router whose capacity and loss are known: a token bucket and a random drop of the
-//! guest's kernel on the way out. The emulated machine stands still now and then, so what is held is
-//! that nothing beyond the truth is claimed, and how far below it a result may lie.
+//! `sweep` and `bench` against a router whose capacity, loss and delay are known: a token bucket, a
+//! random drop and a delay of the guest's kernel on the way out. The emulated machine stands still now
+//! and then, and a busy host leaves it too little to send what is asked: so what is held is that
+//! nothing but the truth is claimed, also where less than all can be said. That a search finds the
+//! capacity is held where there is CPU for it, in tests/load/known.rs.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,20 +25,23 @@ use serde_json::Value;
 
 /// Payload that the token bucket lets through, Mbit/s: between two of the rates that are offered. The
 /// bucket counts 1514 bytes for 1472 of payload (tbf takes `qdisc_pkt_len`, without the FCS).
-const CAPACITY: f64 = 7.5;
+const CAPACITY: f64 = 2.0;
 const BUCKET: f64 = CAPACITY * 1514.0 / 1472.0;
-/// What it lets through at once, and what waits before it, bytes: a tenth of a second. The emulated
-/// machine stands still for moments, and its generator catches up in a burst; with a shorter queue that
-/// would be lost. What is in there at the end of a trial still arrives, so that so much more passes in
-/// each (see [`credit`]): the errors stated below are those of this bucket on this machine.
+/// What it lets through at once, and what waits before it, bytes. What is in there at the end of a
+/// trial still arrives, so that so much more passes in each (see [`credit`]). A sender that waits for
+/// a CPU sends up to eight datagrams at once, which must find room.
 const BURST: u32 = 3028;
-const QUEUE: u32 = 96_000;
+const QUEUE: u32 = 20_000;
 const DROP: f64 = 0.10;
-/// The least share of the capacity at which a search may end because the generator stood still for
-/// longer than the queue.
-const STALLS: f64 = 0.75;
+const DELAY: f64 = 20.0;
+/// A trial may be 2 % short of what it was asked for, bounds are 2 % apart, and a datagram more or less
+/// makes half a percent of a second's.
+const ERROR: f64 = 0.05;
+/// How far below the truth a search may end, because whatever stands still loses capacity: what the
+/// bucket would have let through meanwhile.
+const STALLS: f64 = 0.15;
 
-/// `limit PID QDISC...` puts the queueing discipline on the router of the sweep that runs as PID, as
+/// `limit PID QDISC...` puts the queueing discipline on the router of the run that has this PID, as
 /// soon as that stands: its namespaces have no name, but its threads are in them. The lowest rates come
 /// first, which it would not touch anyway.
 const SCRIPT: &str = r#"
@@ -55,12 +60,16 @@ limit() {
     echo "no router to limit"; exit 93
 }
 SWEEP="linerate sweep rate --direction up -P 1 --run 1"
-$SWEEP --from 3 --to 15 --steps 5 --repeats 3 --seconds 100 -o /out/bucket.json >/out/bucket.out 2>&1 &
+$SWEEP --from 0.8 --to 3.2 --steps 4 --repeats 3 --seconds 60 -o /out/bucket.json >/out/bucket.out 2>&1 &
 limit $! tbf rate BUCKETkbit burst BURST limit QUEUE
-wait $!; echo "bucket $?" >>/out/steps; cat /out/bucket.out
-$SWEEP --from 4 --to 8 --steps 3 --repeats 2 --seconds 30 -o /out/drop.json >/out/drop.out 2>&1 &
+wait $!; code=$?; cat /out/bucket.out
+echo "bucket $code" >>/out/steps
+$SWEEP --from 1.6 --to 3.2 --steps 2 --repeats 2 --seconds 20 -o /out/drop.json >/out/drop.out 2>&1 &
 limit $! netem loss DROP% limit 10000
 wait $!; echo "drop $?" >>/out/steps; cat /out/drop.out
+linerate bench nat --latency --direction up --rate 1 -P 1 --seconds 3 --json >/out/delay.json &
+limit $! netem delay DELAYms limit 10000
+wait $!; echo "delay $?" >>/out/steps; cat /out/delay.json
 "#;
 
 /// The installed `tc` with its libraries; `None` where there is none.
@@ -95,13 +104,13 @@ fn credit(seconds: f64) -> f64 {
 }
 
 #[test]
-#[ignore = "the emulated machine must have a CPU for itself: after a stall the sender bursts, and that is lost"]
-fn a_known_capacity_and_a_known_loss_come_out() {
+fn a_known_capacity_loss_and_delay_come_out() {
     let script = SCRIPT
         .replace("BUCKET", &format!("{:.0}", BUCKET * 1000.0))
         .replace("BURST", &BURST.to_string())
         .replace("QUEUE", &QUEUE.to_string())
-        .replace("DROP", &format!("{:.0}", DROP * 100.0));
+        .replace("DROP", &format!("{:.0}", DROP * 100.0))
+        .replace("DELAY", &format!("{DELAY:.0}"));
     let mut machine = Machine::new(2, &[Nic::Vmxnet3]);
     machine.timeout = Duration::from_secs(300);
     let mut contents = common::contents(&["sch_tbf", "sch_netem"], &script);
@@ -111,25 +120,42 @@ fn a_known_capacity_and_a_known_loss_come_out() {
     let Some(outcome) = common::run(&machine, &contents) else { return };
     assert_eq!(outcome.code, 0, "{}", outcome.output);
     let codes = codes(&outcome);
-    assert_eq!((codes["bucket"], codes["drop"]), (0, 0), "{}", outcome.output);
+    // Refused where the sender could not send what was asked.
+    for run in ["bucket", "drop", "delay"] {
+        assert!([0, 6].contains(&codes[run]), "{}", outcome.output);
+    }
 
     let bucket: Value = serde_json::from_str(&outcome.text("bucket.json")).unwrap();
+    let most = 1.0 + ERROR + credit(1.0);
     let knee = &bucket["knee"];
     println!("knee: {knee}");
-    // The emulated machine stands still for moments, which widens a bracket; what must never happen is
-    // that the truth is not in it.
+    // A moment in which the machine stood still widens the bracket; what must never happen is that the
+    // truth is not in it.
     assert_ne!(knee["verdict"], "none-up-to-maximum", "{knee}");
     if knee["holds_up_to"].is_number() {
-        let holds = mbit(&knee["holds_up_to"]);
-        assert!(holds < CAPACITY * (1.03 + credit(1.0)), "{holds} is followed: {knee}");
+        assert!(mbit(&knee["holds_up_to"]) < CAPACITY * most, "{knee}");
+    }
+    if knee["fails_at"].is_number() {
+        assert!(mbit(&knee["fails_at"]) > CAPACITY * (1.0 - ERROR), "{knee}");
+    }
+    // Between two rates that are 40 % apart.
+    if knee["has_intervals"] == true && knee["verdict"] == "found" {
+        let estimate = mbit(&knee["estimate"]) / CAPACITY;
+        assert!((0.75..=1.25).contains(&estimate), "{estimate} of the capacity: {knee}");
     }
     for result in bucket["searches"][0]["results"].as_array().unwrap() {
-        // Trials of a second, bounds 2 % apart.
         let lower = mbit(&result["lower"]) / CAPACITY;
         println!("{}: {lower:.3} of the capacity, {}", result["goal"]["name"], result["outcome"]);
-        assert!(lower <= 1.03 + credit(1.0), "{lower} of the capacity: {result}");
-        if result["outcome"] == "found" {
-            assert!(lower >= STALLS, "{lower} of the capacity: {result}");
+        assert!(lower <= most, "{lower} of the capacity: {result}");
+        match result["outcome"].as_str().unwrap() {
+            "found" => {
+                let upper = mbit(&result["upper"]) / CAPACITY;
+                assert!(upper >= 1.0 - STALLS, "{upper} of the capacity: {result}");
+            }
+            "at-or-above-maximum" => {
+                assert!(bucket["searches"][0]["capped"].is_string(), "{}", bucket["searches"]);
+            }
+            outcome => assert_eq!(outcome, "unfinished", "{result}"),
         }
     }
 
@@ -144,14 +170,13 @@ fn a_known_capacity_and_a_known_loss_come_out() {
             continue;
         }
         let passed = (1.0 - lost / sent) / (CAPACITY / mbit(&point["offered"]));
-        assert!(passed <= 1.04 + credit(1.0), "{passed} of the capacity passed: {point}");
+        assert!(passed <= most, "{passed} of the capacity passed: {point}");
         through.push(passed);
     }
-    // A run in which the machine stood still lets less through: the one in the middle did not.
+    // A run in which the machine stood still for a part lets less through: the one in the middle did not.
     through.sort_by(f64::total_cmp);
     println!("far above the capacity, shares of it that passed: {through:?}");
-    assert!(through.len() >= 3, "{through:?}");
-    assert!(through[through.len() / 2] >= STALLS, "{through:?}");
+    assert!(through.is_empty() || through[through.len() / 2] >= 1.0 - STALLS, "{through:?}");
 
     let drop: Value = serde_json::from_str(&outcome.text("drop.json")).unwrap();
     for wrong in ["found", "none-up-to-maximum"] {
@@ -163,9 +188,19 @@ fn a_known_capacity_and_a_known_loss_come_out() {
     let (sent, lost) = (sum("sent"), sum("lost"));
     // Four standard errors of a share.
     let error = 4.0 * (DROP * (1.0 - DROP) / sent).sqrt();
-    assert!(sent > 1000.0 && (lost / sent - DROP).abs() < error, "{lost} of {sent}, ± {error}");
+    assert!(sent > 200.0 && (lost / sent - DROP).abs() < error, "{lost} of {sent}, ± {error}");
     for result in drop["searches"][0]["results"].as_array().unwrap() {
         assert_ne!(result["outcome"], "found", "nothing holds where a tenth is lost: {result}");
         assert_ne!(result["outcome"], "at-or-above-maximum", "{result}");
+    }
+
+    let delay: Value = serde_json::from_str(&outcome.text("delay.json")).unwrap();
+    let seen = &delay["latency"][0];
+    for (when, what) in [("idle", "p50"), ("loaded", "p50"), ("loaded", "p99")] {
+        // The first probes may have gone before the delay was there. What an emulated machine adds is
+        // its own affair, but it is less than the delay in the middle.
+        let time = number(&seen[when][what]);
+        let most = if what == "p50" { 2.0 * DELAY } else { 1000.0 };
+        assert!((DELAY..=most).contains(&time), "{when} {what}: {seen}");
     }
 }
