@@ -158,7 +158,8 @@ pub enum Part {
 /// `plan`
 #[derive(Debug, Args)]
 pub struct PlanArgs {
-    /// Take this candidate instead of the one the model prefers
+    /// Take this candidate instead of the one the model prefers; also what tune found to be best:
+    /// recipe-NAME, profile-NAME, or a combination of factors as 'rps=all irq=0'
     #[arg(long, value_name = "NAME")]
     pub candidate: Option<String>,
     /// What the router is for: router, vpn, endpoint or low-latency

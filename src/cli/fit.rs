@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::context::Context;
+use super::output::Output;
 use super::table::Table;
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::experiment::refuse_starved;
+use crate::model::snapshot::Machine;
 use crate::plan::{Costs, Fit, fit};
 use crate::store;
 
@@ -37,7 +39,10 @@ pub(super) fn run(context: &Context, args: &FitArgs) -> Result<ExitCode> {
             .hint("each result needs cells that were not refused, with CPU time and packets")
     })?;
     if let Some(path) = &args.output {
-        let machine = experiments.first().and_then(|(_, e)| e.machine.id.as_deref());
+        let mut ids = experiments.iter().map(|(_, e)| e.machine.id.as_deref());
+        let first = ids.next().flatten();
+        // Of several machines they are of none.
+        let machine = first.filter(|id| ids.all(|other| other == Some(id)));
         let text = fitted.costs.to_toml(&summary(&fitted).join("\n"), machine);
         store::write_file("costs", path, text.as_bytes())?;
         out.say(format_args!("written to {}", path.display()));
@@ -102,14 +107,38 @@ fn summary(fit: &Fit) -> Vec<String> {
     lines
 }
 
-/// Costs from a file of `fit`.
-///
-/// # Errors
-/// Usage, with what is wrong.
-pub(super) fn costs(path: Option<&Path>) -> Result<Costs> {
-    let Some(path) = path else { return Ok(Costs::DEFAULT) };
-    let hint = "linerate fit RESULT... -o FILE makes one";
-    let text = store::plan::read_text("costs", path, hint)?;
-    Costs::parse(&text)
-        .map_err(|why| Error::usage(format!("read costs {}", path.display()), why).hint(hint))
+/// What `--costs` gave.
+#[derive(Default)]
+pub(super) struct Given {
+    costs: Costs,
+    machine: Option<String>,
+}
+
+impl Given {
+    /// Reads a file of `fit`; without one there are the default costs.
+    ///
+    /// # Errors
+    /// Usage, with what is wrong.
+    pub(super) fn read(path: Option<&Path>) -> Result<Self> {
+        let Some(path) = path else { return Ok(Self::default()) };
+        let hint = "linerate fit RESULT... -o FILE makes one";
+        let text = store::plan::read_text("costs", path, hint)?;
+        let costs = Costs::parse(&text).map_err(|why| {
+            Error::usage(format!("read costs {}", path.display()), why).hint(hint)
+        })?;
+        Ok(Self { costs, machine: Costs::machine(&text) })
+    }
+
+    /// The costs, for use on a machine; those of another one are not believed without a word.
+    pub(super) fn on(&self, machine: &Machine, out: &Output) -> Costs {
+        if let (Some(theirs), Some(ours)) = (&self.machine, &machine.id)
+            && theirs != ours
+        {
+            out.say(out.warn(format_args!(
+                "the costs were fitted on another machine ({theirs}, this is {ours}): what they \
+                 foretell here may be far off; linerate tune and fit find this one's"
+            )));
+        }
+        self.costs
+    }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::args::PlanArgs;
 use super::context::Context;
-use super::fit;
+use super::fit::Given;
 use super::table::Table;
 use crate::apply::knob;
 use crate::discover;
@@ -13,7 +13,8 @@ use crate::exit_code::ExitCode;
 use crate::model::knob::{Knob, Value};
 use crate::model::plan::{Candidate, NotMade, Plan};
 use crate::model::snapshot::Snapshot;
-use crate::plan::{self, Candidates, Request, Traffic, cost, name};
+use crate::plan::factor::{Ground, Unfit};
+use crate::plan::{self, Candidates, Profile, Request, Traffic, cost, name};
 use crate::store;
 
 /// Runs the command.
@@ -21,15 +22,22 @@ pub(super) fn run(context: &Context, args: &PlanArgs) -> Result<ExitCode> {
     if args.recipe.as_deref() == Some("list") {
         return recipe_list(context);
     }
-    let request = Request { profile: args.profile, traffic: traffic(args)? };
+    let (mut traffic, costs) = (traffic(args)?, Given::read(args.costs.as_deref())?);
     let snapshot = discover::snapshot(context.reader());
+    traffic.costs = costs.on(&snapshot.machine, &context.out);
+    let request = Request { profile: args.profile, traffic };
     known_devices(&request.traffic, &snapshot)?;
     let candidates = plan::candidates_for(&snapshot, &request);
     let chosen = match &args.recipe {
         Some(name) => recipe(context, &snapshot, name)?,
         None => {
             let name = args.candidate.as_deref().unwrap_or(&candidates.preferred);
-            let candidate = find(&candidates, name)?.clone();
+            let current = |knob: &Knob| current(context, &snapshot, knob);
+            let ground = Ground { snapshot: &snapshot, current: &current, candidates: &candidates };
+            let mut candidate = named(&ground, &request.traffic, name)?;
+            if candidates.get(name).is_none() {
+                ground.finish(std::slice::from_mut(&mut candidate));
+            }
             let not_made = not_made(&candidates, &candidate);
             (candidate, not_made)
         }
@@ -89,7 +97,6 @@ fn traffic(args: &PlanArgs) -> Result<Traffic> {
         }
     };
     traffic.flows = args.flows.or(traffic.flows);
-    traffic.costs = fit::costs(args.costs.as_deref())?;
     Ok(traffic)
 }
 
@@ -116,6 +123,42 @@ pub(super) fn find<'a>(candidates: &'a Candidates, name: &str) -> Result<&'a Can
             candidates.all().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ")
         ))
     })
+}
+
+/// The candidate of any name that `tune` reports: one of the planner's, `recipe-NAME`, the plan of
+/// `profile-NAME`, or a combination of factors as `rps=all irq=0`.
+pub(super) fn named(ground: &Ground<'_>, traffic: &Traffic, wanted: &str) -> Result<Candidate> {
+    let snapshot = ground.snapshot;
+    let what = || format!("find candidate {wanted:?}");
+    if let Some(recipe) = wanted.strip_prefix("recipe-") {
+        let found = plan::recipe(recipe, snapshot, ground.current);
+        return found.map(|(c, _)| c).map_err(|why| Error::not_supported(what(), why));
+    }
+    if let Some(profile) = wanted.strip_prefix("profile-") {
+        let profile: Profile = profile.parse().map_err(|e| Error::usage(what(), e))?;
+        let request = Request { profile, traffic: traffic.clone() };
+        let found = plan::candidates_for(snapshot, &request);
+        let planned = find(&found, name::PLANNED)?;
+        return Ok(Candidate { name: wanted.to_owned(), ..planned.clone() });
+    }
+    match plan::factor::combination(wanted) {
+        Some((factors, levels)) => ground.combine(&factors, &levels).map_err(|why| {
+            let hint = "linerate tune --factor list tells what can be set here";
+            match why {
+                Unfit::Usage(why) => Error::usage(what(), why),
+                Unfit::NotHere(why) => Error::not_supported(what(), why),
+            }
+            .hint(hint)
+        }),
+        None => find(ground.candidates, wanted).cloned(),
+    }
+}
+
+/// What a setting is now.
+fn current(context: &Context, snapshot: &Snapshot, knob: &Knob) -> Option<Value> {
+    let path = knob::path(knob, snapshot).ok()?;
+    let text = knob::read_text(context.reader(), &path).ok()?;
+    knob::meaning(knob, &text).ok()
 }
 
 /// What the planner left alone, without what this candidate sets after all.
@@ -159,11 +202,7 @@ fn recipe_list(context: &Context) -> Result<ExitCode> {
 }
 
 fn recipe(context: &Context, snapshot: &Snapshot, name: &str) -> Result<(Candidate, Vec<NotMade>)> {
-    let current = |knob: &Knob| -> Option<Value> {
-        let path = knob::path(knob, snapshot).ok()?;
-        let text = knob::read_text(context.reader(), &path).ok()?;
-        knob::meaning(knob, &text).ok()
-    };
+    let current = |knob: &Knob| current(context, snapshot, knob);
     plan::recipe(name, snapshot, &current).map_err(|why| {
         let known: Vec<&str> = plan::recipes().iter().map(|r| r.name).collect();
         let what = format!("use recipe {name:?}");

@@ -12,10 +12,10 @@ use serde::Serialize;
 use super::levels::usable_rate;
 use super::stats;
 use crate::model::goal::Quantity;
-use crate::model::measurement::{Cell, Direction, EvidenceClass, Experiment, Protocol};
+use crate::model::measurement::{Cell, Direction, EvidenceClass, Experiment, Protocol, Scenario};
 use crate::model::starved::{Rates, starved};
 use crate::model::units::BitRate;
-use crate::model::wire::{Encapsulation, tcp_ceiling, udp_ceiling};
+use crate::model::wire::{Encapsulation, tcp_ceiling, tcp_payload, udp_ceiling};
 
 /// From this share of what the line can carry, a rate tells of the line and not of the router.
 const CENSORED_FROM: f64 = 0.98;
@@ -35,19 +35,28 @@ pub struct AtLine {
 #[must_use]
 pub fn ceiling(experiment: &Experiment) -> Option<BitRate> {
     let scenario = &experiment.scenario;
-    let has = |part: &str| scenario.name.split('+').any(|p| p == part);
-    let encapsulation = match (has("wireguard"), has("pppoe"), has("vlan")) {
-        (true, ..) => Encapsulation::WireGuard,
-        (_, true, true) => Encapsulation::PppoeVlan,
-        (_, true, false) => Encapsulation::Pppoe,
-        (_, false, true) => Encapsulation::Vlan,
-        (_, false, false) => Encapsulation::Plain,
-    };
+    let encapsulation = encapsulation(scenario);
     let link = experiment.link.filter(|l| l.0.is_finite() && l.0 > 0.0)?;
     Some(match scenario.protocol {
         Protocol::Tcp => tcp_ceiling(link, encapsulation, scenario.mtu),
         Protocol::Udp => udp_ceiling(link, encapsulation, scenario.mtu),
     })
+}
+
+fn encapsulation(scenario: &Scenario) -> Encapsulation {
+    match (scenario.has("wireguard"), scenario.has("pppoe"), scenario.has("vlan")) {
+        (true, ..) => Encapsulation::WireGuard,
+        (_, true, true) => Encapsulation::PppoeVlan,
+        (_, true, false) => Encapsulation::Pppoe,
+        (_, false, true) => Encapsulation::Vlan,
+        (_, false, false) => Encapsulation::Plain,
+    }
+}
+
+/// TCP payload of a full packet of a scenario, bytes. IPv6's longer header is not counted: 1.4 %.
+#[must_use]
+pub fn payload(scenario: &Scenario) -> u32 {
+    tcp_payload(encapsulation(scenario), scenario.mtu)
 }
 
 /// Whether one of the cell's directions fills the line.

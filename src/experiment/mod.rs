@@ -33,7 +33,7 @@ pub use design::{Block, DesignError, Step, design};
 pub use effects::{FactorEffect, Step as FactorStep};
 pub use goal::{Decision, Kept, decide, kept};
 pub use levels::usable_rate;
-pub use line::{AtLine, ceiling, refuse_starved};
+pub use line::{AtLine, ceiling, payload, refuse_starved};
 pub use verdict::{BAND, Best, Leaning, Trailing, Verdict};
 
 /// The fewest blocks from which anything is said: with two, an interval has one degree of freedom

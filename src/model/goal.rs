@@ -9,6 +9,7 @@
 //!
 //! In files objectives and guards are the texts that the command line takes.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -455,9 +456,10 @@ pub struct Predicted {
     pub largest: f64,
     /// The CPU that has it.
     pub bottleneck: CpuId,
-    /// The rate expected of both directions together, where the model's costs were fitted, bit/s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<f64>,
+    /// The rate expected of each direction that is measured, where the model's costs were fitted,
+    /// bit/s of payload; both at once are their sum.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rates: BTreeMap<Direction, f64>,
 }
 
 #[cfg(test)]

@@ -306,6 +306,14 @@ pub struct Scenario {
     pub datagram: Option<u32>,
 }
 
+impl Scenario {
+    /// Whether its name has that part: `nat+vlan` has `vlan`.
+    #[must_use]
+    pub fn has(&self, part: &str) -> bool {
+        self.name.split('+').any(|p| p == part)
+    }
+}
+
 /// Where in a block a cell stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -154,8 +154,13 @@ impl Encapsulation {
 #[must_use]
 pub fn tcp_ceiling(link: BitRate, encapsulation: Encapsulation, mtu: u32) -> BitRate {
     let inner = encapsulation.inner_mtu(mtu);
-    let payload = inner.saturating_sub(IPV4 + TCP + TCP_TIMESTAMPS);
-    encapsulation.frame(inner).most_per_second(link).bits(payload)
+    encapsulation.frame(inner).most_per_second(link).bits(tcp_payload(encapsulation, mtu))
+}
+
+/// Payload of a full TCP segment (IPv4, timestamps) inside, bytes.
+#[must_use]
+pub fn tcp_payload(encapsulation: Encapsulation, mtu: u32) -> u32 {
+    encapsulation.inner_mtu(mtu).saturating_sub(IPV4 + TCP + TCP_TIMESTAMPS)
 }
 
 /// The most UDP payload (IPv4, full datagrams) that such a link carries.

@@ -32,10 +32,10 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// Payload of both directions together at that rate, bit/s, with so many bytes in a packet.
+    /// Payload at that rate, bit/s, of so many directions together, with so many bytes in a packet.
     #[must_use]
-    pub fn rate(&self, payload: u32) -> Option<f64> {
-        Some(2.0 * self.packets? * 8.0 * f64::from(payload))
+    pub fn rate(&self, payload: u32, directions: u32) -> Option<f64> {
+        Some(f64::from(directions) * self.packets? * 8.0 * f64::from(payload))
     }
 }
 

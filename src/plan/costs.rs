@@ -126,6 +126,13 @@ impl Costs {
         Ok(costs)
     }
 
+    /// The machine that the text of a file says the costs are of: a hash, as results have it.
+    #[must_use]
+    pub fn machine(text: &str) -> Option<String> {
+        let table: toml::Table = text.parse().ok()?;
+        table.get("machine")?.as_str().map(str::to_owned)
+    }
+
     /// As the text of a file, with a remark of a few lines.
     #[must_use]
     pub fn to_toml(&self, remark: &str, machine: Option<&str>) -> String {
@@ -163,9 +170,11 @@ mod tests {
         let costs = Costs { rule: 0.004, give: 0.3, unit_ns: Some(812.5), ..Costs::DEFAULT };
         let text = costs.to_toml("from two runs\nof one router", Some("0123abcd"));
         assert_eq!(Costs::parse(&text).unwrap(), costs, "{text}");
+        assert_eq!(Costs::machine(&text).as_deref(), Some("0123abcd"));
         assert!(text.starts_with("# from two runs\n# of one router\n"));
         let bare = Costs::DEFAULT.to_toml("", None);
         assert_eq!(Costs::parse(&bare).unwrap(), Costs::DEFAULT);
+        assert_eq!(Costs::machine(&bare), None);
     }
 
     #[test]

@@ -557,7 +557,9 @@ impl Ground<'_> {
         let mut words = Vec::new();
         for (factor, level) in factors.iter().zip(levels) {
             words.push(format!("{}={level}", factor.name));
-            let changes = self.level(&factor.name, level).map_err(Unfit::NotHere)?;
+            let changes = self
+                .level(&factor.name, level)
+                .map_err(|why| Unfit::NotHere(format!("{}={level}: {why}", factor.name)))?;
             for mut change in changes {
                 let earlier = settings.iter().position(|c| c.knob == change.knob);
                 if let Some(other) = earlier.and_then(|at| owner.get(at)) {
@@ -608,6 +610,27 @@ impl Ground<'_> {
             candidate.settings.retain(|c| !matches!(c.knob, Knob::IrqAffinity { .. }));
         }
     }
+}
+
+/// Factors and levels of a combination by its name, as [`Ground::combine`] makes it; `None` of a
+/// name that is none. A level may hold blanks, as sysctls of several values do.
+#[must_use]
+pub fn combination(name: &str) -> Option<(Vec<Factor>, Vec<String>)> {
+    let (mut factors, mut levels) = (Vec::new(), Vec::<String>::new());
+    for word in name.split_whitespace() {
+        match (word.split_once('='), levels.last_mut()) {
+            (Some((factor, level)), _) => {
+                factors.push(Factor { name: factor.to_owned(), levels: vec![level.to_owned()] });
+                levels.push(level.to_owned());
+            }
+            (None, Some(last)) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            (None, None) => return None,
+        }
+    }
+    (!factors.is_empty()).then_some((factors, levels))
 }
 
 /// Whether irqbalance is to run.

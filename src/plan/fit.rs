@@ -219,7 +219,7 @@ fn points(experiments: &[(String, Experiment)]) -> Vec<Point> {
 /// How much of each term a packet has on a router set up like that.
 fn has(experiment: &Experiment, candidate: &Candidate) -> [f64; COUNT] {
     let scenario = &experiment.scenario;
-    let part = |part: &str| scenario.name.split('+').any(|p| p == part);
+    let part = |part: &str| scenario.has(part);
     let share = |yes: bool| f64::from(u8::from(yes));
     let offloads = candidate.settings.iter().any(|c| {
         c.knob == Knob::FlowOffload

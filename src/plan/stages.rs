@@ -64,6 +64,21 @@ impl Traffic {
         Ok(())
     }
 
+    /// The same with packets that come in on one side only; `None` where that side is not one
+    /// device. As in [`weights`], a device without a side serves users.
+    #[must_use]
+    pub fn from_side(&self, snapshot: &Snapshot, side: Side) -> Option<Self> {
+        let intake = Intake::of(snapshot);
+        let on = |d: &&NetDev| {
+            let sides = above(snapshot, &d.name).sides;
+            sides.contains(&side) || (sides.is_empty() && side == Side::Lan)
+        };
+        let mut devices = intake.devices.iter().copied().filter(on);
+        let (only, more) = (devices.next()?, devices.next());
+        let packets = BTreeMap::from([(only.name.clone(), 1.0)]);
+        more.is_none().then(|| Self { packets, ..self.clone() })
+    }
+
     fn busy(&self, cpu: CpuId) -> f64 {
         self.busy.get(&cpu.0.to_string()).copied().unwrap_or(0.0).clamp(0.0, 1.0)
     }

@@ -2,7 +2,7 @@
 
 use super::{usage, words};
 use crate::experiment::{Analysis, CandidateResult};
-use crate::model::measurement::Experiment;
+use crate::model::measurement::{Direction, Experiment};
 use crate::model::units::{BitRate, CpuId};
 
 /// A candidate as foretold and as measured.
@@ -13,8 +13,8 @@ pub(super) struct Pair {
     pub(super) ratio: Option<f64>,
     /// The same as measured: geometric mean over the directions.
     pub(super) measured: Option<f64>,
-    /// Rate of both directions together by the model, where its costs were fitted.
-    pub(super) rate: Option<BitRate>,
+    /// Each direction's rate by the model, where its costs were fitted, and as measured (mean).
+    pub(super) rates: Vec<(Direction, BitRate, Option<BitRate>)>,
     /// The CPU that fills first by the model.
     pub(super) bottleneck: CpuId,
     /// The CPU that had most to do, and its share of time in soft interrupts.
@@ -45,7 +45,16 @@ pub(super) fn pairs(experiment: &Experiment, analysis: &Analysis) -> Vec<Pair> {
                 name: candidate.name.clone(),
                 ratio: ratio.map(|b| b / own.largest),
                 measured: measured.zip(base_level).filter(|_| other).map(|(m, b)| (m - b).exp()),
-                rate: own.rate.map(BitRate),
+                rates: own
+                    .rates
+                    .iter()
+                    .map(|(direction, rate)| {
+                        let result = analysis.candidate(&candidate.name);
+                        let mut each = result.into_iter().flat_map(|c| &c.rates);
+                        let came = each.find(|r| r.direction == *direction);
+                        (*direction, BitRate(*rate), came.and_then(|r| r.mean))
+                    })
+                    .collect(),
                 bottleneck: own.bottleneck,
                 busiest: busiest.map(|(cpu, mean)| (*cpu, mean.softirq)),
             })
@@ -65,24 +74,49 @@ pub(super) fn summary(pairs: &[Pair]) -> Option<String> {
     let worst = errors.iter().copied().fold(0.0, f64::max).exp_m1();
     let right = pairs.iter().filter_map(|p| Some(p.busiest?.0 == p.bottleneck)).collect::<Vec<_>>();
     let hits = right.iter().filter(|r| **r).count();
-    Some(format!(
+    let mut said = format!(
         "the cost model's ratios were off by {} (rms), {} at most; the busiest CPU was the one it \
          named for {hits} of {}",
         words::percent(mean),
         words::percent(worst),
         words::count(right.len(), "candidate")
-    ))
+    );
+    let rates = pairs.iter().flat_map(|p| &p.rates);
+    let logs: Vec<f64> = rates
+        .filter_map(|(_, foretold, came)| Some((came.as_ref()?.0 / foretold.0).ln()))
+        .filter(|e| e.is_finite())
+        .collect();
+    if !logs.is_empty() {
+        let count = logs.len() as f64;
+        let squares: f64 = logs.iter().map(|e| e * e).sum();
+        said += &format!(
+            "; its rates by {} (rms), what was measured being {:.2} times as much on the whole",
+            words::percent((squares / count).sqrt().exp_m1()),
+            (logs.iter().sum::<f64>() / count).exp()
+        );
+    }
+    Some(said)
 }
 
-/// A row of a table: candidate, ratio foretold, ratio measured, rate foretold, CPU foretold, busiest
-/// CPU.
+/// A row of a table: candidate, ratio foretold, ratio measured, rates foretold and measured, CPU
+/// foretold, busiest CPU.
 pub(super) fn cells(pair: &Pair) -> [String; 6] {
     let ratio = |r: Option<f64>| r.map_or_else(|| "-".to_owned(), |r| format!("{r:.2}"));
     [
         pair.name.clone(),
         ratio(pair.ratio),
         ratio(pair.measured),
-        pair.rate.map_or_else(|| "-".to_owned(), |r| format!("{} Mbit/s", words::mbps(r))),
+        match pair.rates.as_slice() {
+            [] => "-".to_owned(),
+            rates => rates
+                .iter()
+                .map(|(direction, foretold, came)| {
+                    let came = came.map_or_else(|| "-".to_owned(), words::mbps);
+                    format!("{direction} {}/{came}", words::mbps(*foretold))
+                })
+                .collect::<Vec<_>>()
+                .join(" "),
+        },
         pair.bottleneck.to_string(),
         pair.busiest.map_or_else(
             || "-".to_owned(),
@@ -93,7 +127,7 @@ pub(super) fn cells(pair: &Pair) -> [String; 6] {
 
 /// Headings of [`cells`].
 pub(super) const HEAD: [&str; 6] =
-    ["candidate", "foretold", "measured", "both ways foretold", "fills first", "busiest"];
+    ["candidate", "foretold", "measured", "Mbit/s foretold/measured", "fills first", "busiest"];
 
 /// How to read it.
 pub(super) const RULE: &str = "foretold: rate against the baseline's by the largest load of a CPU \

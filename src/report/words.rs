@@ -1,7 +1,9 @@
 //! Everything that a report says, in words, once for all forms.
 
 use crate::experiment::{Analysis, BAND, CandidateResult, Effect, Leaning, Verdict, compare};
-use crate::model::measurement::{Direction, Ended, Experiment, Protocol, RefusalCode};
+use crate::model::measurement::{
+    Direction, Ended, EvidenceClass, Experiment, Protocol, RefusalCode,
+};
 use crate::model::order::InOrder;
 use crate::model::plan::ONE_CPU;
 use crate::model::units::BitRate;
@@ -403,12 +405,24 @@ pub(super) fn next_steps(experiment: &Experiment, analysis: &Analysis) -> Vec<St
 }
 
 /// How a candidate gets onto a router and off it again: command and what it does.
-pub(super) fn apply_and_undo(name: &str) -> Vec<(String, &'static str)> {
-    vec![
+pub(super) fn apply_and_undo(experiment: &Experiment, name: &str) -> Vec<(String, &'static str)> {
+    // Factors of a search among placements are devices and queues: `rps:wan0/0`.
+    let by_device = |word: &str| word.starts_with("irq:") || word.starts_with("rps:");
+    let of_lab = experiment.class != EvidenceClass::Wire && name.split(' ').any(by_device);
+    let plan = if of_lab {
+        (
+            "linerate plan -o plan.toml".to_owned(),
+            "makes a placement for the router's own devices: the one found here names the lab's, \
+             which it does not have",
+        )
+    } else {
         (
             format!("linerate plan --candidate {} -o plan.toml", quoted(name)),
             "what it would change there, and why",
-        ),
+        )
+    };
+    vec![
+        plan,
         (
             "linerate apply plan.toml".to_owned(),
             "sets it: journal first, read back, all or nothing",

@@ -70,6 +70,10 @@ pub struct TuneArgs {
     /// With --apply: where to write what was kept as a plan, for `persist`
     #[arg(long, value_name = "FILE", default_value = "linerate-best.toml")]
     pub plan: PathBuf,
+    /// What the stages cost on this machine, as `fit` wrote it: the model then foretells rates
+    /// [default: general figures]
+    #[arg(long, value_name = "FILE")]
+    pub costs: Option<PathBuf>,
     /// Seed of the random order
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,

@@ -5,12 +5,14 @@ use crate::cli::output::Output;
 use crate::cli::plan as plan_verb;
 use crate::cli::table::Table;
 use crate::error::{Error, Result};
-use crate::model::goal::{Combination, Design, Factor, Varied};
+use crate::experiment;
+use crate::model::goal::{Combination, Design, Factor, Predicted, Varied};
 use crate::model::knob::Knob;
-use crate::model::measurement::Experiment;
+use crate::model::measurement::{Direction, Experiment};
 use crate::model::plan::Candidate;
+use crate::model::stack::Side;
 use crate::plan::factor::{Current, Ground, MOST, Unfit};
-use crate::plan::{self, Candidates, Profile, Request, Traffic, cost, name};
+use crate::plan::{self, Candidates, Costs, Profile, Request, Traffic, cost, name};
 use crate::search::{Climb, Prior};
 use crate::tune::Router;
 
@@ -27,6 +29,7 @@ pub(super) struct Chosen {
 /// A router with all that can be chosen for it.
 pub(super) struct Menu<'a> {
     router: &'a Router,
+    traffic: Traffic,
     found: Candidates,
     current: Box<Current<'a>>,
 }
@@ -37,10 +40,12 @@ fn itself(args: &TuneArgs) -> bool {
 }
 
 impl<'a> Menu<'a> {
-    /// Looks at what there is.
-    pub(super) fn of(router: &'a Router) -> Self {
-        let found = plan::candidates(router.snapshot());
-        Self { router, found, current: Box::new(|knob| router.current(knob)) }
+    /// Looks at what there is; the costs are the model's.
+    pub(super) fn of(router: &'a Router, costs: Costs) -> Self {
+        let traffic = Traffic { costs, ..Traffic::default() };
+        let request = Request { traffic: traffic.clone(), ..Request::default() };
+        let found = plan::candidates_for(router.snapshot(), &request);
+        Self { router, traffic, found, current: Box::new(|knob| router.current(knob)) }
     }
 
     fn ground(&self) -> Ground<'_> {
@@ -171,25 +176,8 @@ impl<'a> Menu<'a> {
         args.baseline.clone().unwrap_or_else(|| usual().to_owned())
     }
 
-    /// A candidate, `recipe-NAME`, or the plan of `profile-NAME`.
     fn find(&self, wanted: &str) -> Result<Candidate> {
-        let snapshot = self.router.snapshot();
-        let not_here =
-            |why: String| Error::not_supported(format!("find candidate {wanted:?}"), why);
-        if let Some(recipe) = wanted.strip_prefix("recipe-") {
-            let (candidate, _) =
-                plan::recipe(recipe, snapshot, &*self.current).map_err(not_here)?;
-            return Ok(candidate);
-        }
-        if let Some(profile) = wanted.strip_prefix("profile-") {
-            let what = || format!("find candidate {wanted:?}");
-            let profile: Profile = profile.parse().map_err(|e| Error::usage(what(), e))?;
-            let request = Request { profile, ..Request::default() };
-            let found = plan::candidates_for(snapshot, &request);
-            let planned = plan_verb::find(&found, name::PLANNED)?;
-            return Ok(Candidate { name: wanted.to_owned(), ..planned.clone() });
-        }
-        plan_verb::find(&self.found, wanted).cloned()
+        plan_verb::named(&self.ground(), &self.traffic, wanted)
     }
 
     fn factorial(&self, args: &TuneArgs, factors: &[Factor], out: &Output) -> Result<Chosen> {
@@ -283,7 +271,7 @@ impl<'a> Menu<'a> {
     /// A search of a space in at most `trials`.
     pub(super) fn climb<'b>(&'b self, space: &'b Space, trials: usize, seed: u64) -> Climb<'b> {
         let snapshot = self.router.snapshot();
-        let model = cost::Model::new(snapshot, &Traffic::default(), Profile::default());
+        let model = cost::Model::new(snapshot, &self.traffic, Profile::default());
         let prior: Prior<'b> = Box::new(move |point| {
             let candidate = self.combination(space, point).ok()?;
             let predicted = model.predict(&candidate)?;
@@ -327,6 +315,41 @@ impl<'a> Menu<'a> {
             design: Design::Search(Varied { factors, combinations }),
             baseline,
         })
+    }
+
+    /// What the model says of every candidate, before anything is measured. Rates it foretells with
+    /// costs that were fitted, and of forwarding: not of a router's own traffic.
+    pub(super) fn predict(&self, args: &TuneArgs, experiment: &mut Experiment) {
+        let snapshot = self.router.snapshot();
+        let model = |traffic: &Traffic| cost::Model::new(snapshot, traffic, Profile::default());
+        let whole = model(&self.traffic);
+        let fitted = self.traffic.costs.unit_ns.is_some() && !itself(args);
+        let one_way = |side| self.traffic.from_side(snapshot, side).map(|t| model(&t));
+        let of = |direction: &Direction| {
+            let model = match direction {
+                Direction::Down => one_way(Side::Wan),
+                Direction::Up => one_way(Side::Lan),
+                Direction::Both => Some(model(&self.traffic)),
+            };
+            model.map(|m| (*direction, m))
+        };
+        let models: Vec<_> =
+            experiment.directions.iter().filter(|_| fitted).filter_map(of).collect();
+        let payload = experiment::payload(&experiment.scenario);
+        let predict = |candidate: &Candidate| {
+            let said = whole.predict(candidate)?;
+            let rate = |(direction, model): &(Direction, cost::Model<'_>)| {
+                let ways = if *direction == Direction::Both { 2 } else { 1 };
+                Some((*direction, model.predict(candidate)?.rate(payload, ways)?))
+            };
+            Some(Predicted {
+                candidate: candidate.name.clone(),
+                largest: said.largest,
+                bottleneck: said.bottleneck,
+                rates: models.iter().filter_map(rate).collect(),
+            })
+        };
+        experiment.predictions = experiment.candidates.iter().filter_map(predict).collect();
     }
 }
 
@@ -388,21 +411,6 @@ fn as_found() -> Candidate {
         reason: "the router as it is today: what every change has to beat".into(),
         settings: Vec::new(),
     }
-}
-
-/// What the model says of every candidate, before anything is measured.
-pub(super) fn predict(router: &Router, experiment: &mut Experiment) {
-    let model = cost::Model::new(router.snapshot(), &Traffic::default(), Profile::default());
-    let predict = |candidate: &Candidate| {
-        let said = model.predict(candidate)?;
-        Some(crate::model::goal::Predicted {
-            candidate: candidate.name.clone(),
-            largest: said.largest,
-            bottleneck: said.bottleneck,
-            rate: None,
-        })
-    };
-    experiment.predictions = experiment.candidates.iter().filter_map(predict).collect();
 }
 
 fn unfit(why: Unfit) -> Error {

@@ -9,12 +9,13 @@ use super::choose::Menu;
 use super::{finish, measure, resolve};
 use crate::cli::confirm;
 use crate::cli::context::Context;
+use crate::cli::fit::Given;
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::experiment::Decision;
 use crate::model::goal::{Goal, Quantity};
 use crate::model::measurement::{Direction, Experiment};
-use crate::plan;
+use crate::plan::{self, Costs};
 use crate::store;
 use crate::tune::{Router, ServerLoad, Source};
 
@@ -26,6 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) fn run(
     context: &Context,
     args: &TuneArgs,
+    given: &Given,
     goal: &Goal,
     stop: &AtomicBool,
 ) -> Result<ExitCode> {
@@ -44,7 +46,7 @@ pub(super) fn run(
     let mut router = Router::here(lock)?;
     router.notes.iter().for_each(|note| out.say(note));
     if args.factor.contains(&FactorArg::List) {
-        Menu::of(&router).list(out)?;
+        Menu::of(&router, Costs::DEFAULT).list(out)?;
         return Ok(ExitCode::Done);
     }
     out.say(out.dim(
@@ -57,7 +59,7 @@ pub(super) fn run(
     let directions = u32::try_from(args.directions.len()).unwrap_or(1);
     let reach = (cell + Duration::from_secs(2)) * directions + PATIENCE;
     router.tie(confirm::arm_trial(context, router.lock(), reach)?, reach);
-    let measured = measure(args, &router, &source, goal, out, stop);
+    let measured = measure(args, given, &router, &source, goal, out, stop);
     out.progress_done();
     let experiment = match measured {
         Ok(experiment) => experiment,

@@ -16,6 +16,7 @@ use self::args::FactorArg;
 use self::choose::{Chosen, Menu};
 use super::args::ReportFormat;
 use super::context::Context;
+use super::fit::Given;
 use super::output::Output;
 use super::{confirm, interrupt, report as report_verb, scenarios};
 use crate::discover;
@@ -26,6 +27,7 @@ use crate::host::clock;
 use crate::model::goal::{Goal, Quantity};
 use crate::model::measurement::{Direction, Ended, Experiment, Protocol, Scenario};
 use crate::model::snapshot::Snapshot;
+use crate::plan::Costs;
 use crate::store;
 use crate::tune::{Hunt, LabLoad, Limits, Progress, Router, Source, Workbench};
 
@@ -51,22 +53,23 @@ pub(super) fn run(context: &Context, args: &TuneArgs) -> Result<ExitCode> {
         refuse_unwritable(&args.plan)?;
     }
     let goal = args.goal();
+    let given = Given::read(args.costs.as_deref())?;
     let stop = interrupt::stop_flag()?;
     if args.server.is_some() {
-        return keep::run(context, args, &goal, &stop);
+        return keep::run(context, args, &given, &goal, &stop);
     }
     let spec = scenarios::lab(&args.load, args.scenario)?;
     let lock = confirm::lock(context, &format!("tune {}", spec.shape))?;
     let bench = Workbench::build(&spec, lock, &stop)?;
     bench.router().notes.iter().for_each(|note| out.say(note));
     if args.factor.contains(&FactorArg::List) {
-        Menu::of(bench.router()).list(out)?;
+        Menu::of(bench.router(), Costs::DEFAULT).list(out)?;
         return Ok(ExitCode::Done);
     }
     let cpus = bench.router().snapshot().usable_cpus();
     let load = args.load.spec(Direction::Down);
     let source = LabLoad::new(bench.bench(), load, &goal, cpus);
-    let measured = measure(args, bench.router(), &source, &goal, out, &stop);
+    let measured = measure(args, &given, bench.router(), &source, &goal, out, &stop);
     out.progress_done();
     // The lab is taken down before anything else can fail.
     drop(source);
@@ -79,6 +82,7 @@ pub(super) fn run(context: &Context, args: &TuneArgs) -> Result<ExitCode> {
 /// Chooses, searches where that is asked for, and runs the experiment.
 fn measure(
     args: &TuneArgs,
+    given: &Given,
     router: &Router,
     source: &dyn Source,
     goal: &Goal,
@@ -86,7 +90,7 @@ fn measure(
     stop: &AtomicBool,
 ) -> Result<Experiment> {
     let begun = clock::monotonic();
-    let menu = Menu::of(router);
+    let menu = Menu::of(router, given.on(&router.snapshot().machine, out));
     let mut searched = Vec::new();
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..));
     let chosen = if args.search {
@@ -102,7 +106,7 @@ fn measure(
             goal.objective
         ));
     }
-    choose::predict(router, &mut experiment);
+    menu.predict(args, &mut experiment);
     let spent = clock::monotonic().saturating_sub(begun);
     let limits = Limits {
         budget: args.budget.map(|b| Duration::from_secs_f64(b).saturating_sub(spent)),

@@ -269,7 +269,7 @@ fn repeat(experiment: &Experiment, analysis: &Analysis) -> Markup {
             }
             @if let Some(name) = worth {
                 h2 { "Put " (name) " on a router, and take it off again" }
-                @for (command, does) in words::apply_and_undo(name) {
+                @for (command, does) in words::apply_and_undo(experiment, name) {
                     pre { (command) }
                     p.soft { (sentence(does)) }
                 }
