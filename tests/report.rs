@@ -339,3 +339,42 @@ fn a_combination_is_found_again_by_the_name_that_the_report_gives_it() {
     let page = with("rps:wan0/0=all");
     assert!(page.contains("linerate plan -o plan.toml") && !page.contains("plan --candidate"));
 }
+
+#[test]
+fn compares_page_and_drawing_hold_the_figures_that_it_prints() {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("compare-drawn");
+    std::fs::create_dir_all(&directory).unwrap();
+    let at = |name: &str| directory.join(name);
+    for (name, level, seed) in [("a.json", 1.9, 1), ("b.json", 1.4, 2)] {
+        let candidates = vec![("one-cpu", 1.0), ("rps-all", level)];
+        let experiment = simulate(&Truth { candidates, seed, ..Truth::default() });
+        std::fs::write(at(name), linerate::store::result::to_json(&experiment).unwrap()).unwrap();
+    }
+    let compare = |more: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_linerate"));
+        let out = command.current_dir(&directory).args(["compare", "a.json", "b.json"]).args(more);
+        let out = out.output().unwrap();
+        assert!(out.status.success(), "{out:?}");
+        String::from_utf8(out.stdout).unwrap()
+    };
+    let told: serde_json::Value = serde_json::from_str(&compare(&["--json"])).unwrap();
+    compare(&["-o", "c.html"]);
+    compare(&["-o", "c.svg"]);
+    let [page, drawing] = ["c.html", "c.svg"].map(|f| std::fs::read_to_string(at(f)).unwrap());
+    let rows = told["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4, "{told}");
+    for row in rows {
+        let name = row["name"].as_str().unwrap();
+        let ratio = format!("{:.3}", row["ratio"].as_f64().unwrap());
+        let low = format!("{:.3} to ", row["interval"][0].as_f64().unwrap());
+        for text in [&page, &drawing] {
+            for part in [name, ratio.as_str(), low.as_str(), "a.json", "b.json"] {
+                assert!(text.contains(part), "{name} lacks {part}: {text}");
+            }
+        }
+        for value in ["a", "b"] {
+            let value = format!("{:.0} (mean of", row[value].as_f64().unwrap());
+            assert!(page.contains(&value), "{name} lacks {value}: {page}");
+        }
+    }
+}

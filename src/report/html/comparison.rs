@@ -89,12 +89,18 @@ pub fn page(comparison: &Comparison) -> String {
 #[must_use]
 pub fn svg(comparison: &Comparison) -> String {
     let (height, figure) = figure(&comparison.pairs).unwrap_or((0.0, markup! {}));
+    // Alone it has to say itself what A and B are: the title and the first note.
+    let files = comparison.notes.first().map(|note| sentence(note)).unwrap_or_default();
     markup! {
         (PreEscaped("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"))
-        svg xmlns="http://www.w3.org/2000/svg" width="760" height=(height) font-family="sans-serif" font-size="14" {
+        // The page's style makes drawings as wide as the page; here that is what the file says.
+        svg xmlns="http://www.w3.org/2000/svg" width="760" height=(height + 60.0) style="width: 760px" font-family="sans-serif" font-size="14" {
             title { (comparison.title) }
             style { (PreEscaped(STYLE)) }
-            (figure)
+            rect width="100%" height="100%" fill="var(--card)" {}
+            svg x="16" y="12" width="720" height=(height) style="width: 720px" { (figure) }
+            text.axis x="16" y=(height + 34.0) { "B / A; right of 1: B has more. Bars are 95 % intervals; rings have none." }
+            text.axis x="16" y=(height + 49.0) { (files) }
         }
     }
     .into_string()
