@@ -65,7 +65,7 @@ fn the_router_forwards_and_masquerades() {
 fn a_lab_is_there_in_a_moment() {
     let started = Instant::now();
     let lab = lab!(&LabSpec::nat(300, 1500));
-    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     eprintln!("built in {:?}", started.elapsed());
     drop(lab);
 }

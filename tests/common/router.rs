@@ -115,7 +115,7 @@ impl Router {
 /// Waits until `done`, at most five seconds.
 #[track_caller]
 pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
     while !done() {
         assert!(std::time::Instant::now() < deadline, "waited in vain: {what}");
         std::thread::sleep(std::time::Duration::from_millis(20));
