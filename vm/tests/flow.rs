@@ -2,16 +2,12 @@
 //! the ruleset is the same byte for byte when it is not.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
-#![allow(clippy::disallowed_methods, reason = "tests run programs")]
 
 mod common;
 
-use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use common::codes;
-use linerate_vm::guest::Contents;
 use linerate_vm::{Machine, Nic};
 use serde_json::Value;
 
@@ -61,27 +57,13 @@ step other $router linerate apply /tmp/plan.toml
 step down-flowtable linerate lab down
 "#;
 
-/// A program of this machine with what it is linked against; `false` where there is none.
-fn copy_program(contents: &mut Contents, name: &str, program: &str) -> bool {
-    let Ok(linked) = Command::new("ldd").arg(program).output() else { return false };
-    if !linked.status.success() || !Path::new(program).exists() {
-        return false;
-    }
-    let text = String::from_utf8_lossy(&linked.stdout).into_owned();
-    for library in text.split_whitespace().filter(|word| word.starts_with('/')) {
-        contents.copy(Path::new(library), library.trim_start_matches('/'), 0o755).unwrap();
-    }
-    contents.copy(Path::new(program), &format!("bin/{name}"), 0o755).unwrap();
-    true
-}
-
 #[test]
 fn flows_bind_while_our_flowtable_is_in_force_and_nothing_of_it_is_left() {
     let mut machine = Machine::new(2, &[Nic::Vmxnet3]);
     machine.timeout = Duration::from_secs(180);
     let mut contents = common::contents(&["vmxnet3"], SCRIPT);
     contents.offer.extend(["nf_conntrack_netlink"]);
-    if !copy_program(&mut contents, "nft", "/usr/sbin/nft") {
+    if !common::copy_program(&mut contents, "nft", "/usr/sbin/nft") {
         common::skip("nft is not installed here, to be the witness");
         return;
     }

@@ -172,6 +172,24 @@ pub fn contents_with(linerate: &Path, load: &[&'static str], script: &str) -> Co
     contents
 }
 
+/// A program of this machine with what it is linked against; `false` where there is none.
+pub fn copy_program(contents: &mut Contents, name: &str, program: &str) -> bool {
+    let Ok(linked) = Command::new("ldd").arg(program).output() else { return false };
+    if !linked.status.success() || !Path::new(program).exists() {
+        return false;
+    }
+    let text = String::from_utf8_lossy(&linked.stdout).into_owned();
+    for library in text.split_whitespace().filter(|word| word.starts_with('/')) {
+        contents
+            .copy(Path::new(library), library.trim_start_matches('/'), 0o755)
+            .expect("a file that ldd names");
+    }
+    contents
+        .copy(Path::new(program), &format!("bin/{name}"), 0o755)
+        .expect("a program that is there");
+    true
+}
+
 /// The exit code of each step.
 pub fn codes(outcome: &Outcome) -> BTreeMap<String, i32> {
     outcome
