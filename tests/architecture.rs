@@ -19,8 +19,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("error", &["exit_code"]),
     ("parse", &["model"]),
     ("plan", &["model"]),
-    // Judges a placement by the planner's cost model.
-    ("diagnose", &["model", "plan"]),
+    // Judges a placement by the planner's cost model, and the kernel by its table of options.
+    ("diagnose", &["model", "plan", "kernel"]),
     ("kernel", &["model"]),
     ("profile", &["model"]),
     ("experiment", &["model"]),

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use super::openwrt::OpenWrt;
 use super::{net_file, number, text};
-use crate::host::HostRead;
+use crate::host::{HostRead, kernel_config};
 use crate::model::condition::{Condition, DeviceCondition, PcieLink, Policy, Tracing, UsbLink};
 use crate::model::snapshot::{Bus, NetDev, Snapshot};
-use crate::parse::snmp;
+use crate::parse::{config, snmp};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const THERMAL: &str = "/sys/class/thermal";
@@ -31,6 +31,8 @@ pub fn condition(host: &dyn HostRead, snapshot: &Snapshot) -> Condition {
         uptime: uptime.and_then(|t| t.split_whitespace().next()?.parse().ok()),
         under_voltage: under_voltage(host),
         tracing: tracing(host),
+        kernel: kernel_config(host, &snapshot.machine.kernel)
+            .and_then(|(_, bytes)| config::read(&bytes)),
         ip: snmp::counters(&net_file(host, "snmp"), "Ip"),
         ..Condition::default()
     };

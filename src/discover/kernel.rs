@@ -62,6 +62,16 @@ const PARAMETERS: &[&str] = &[
     "processor.max_cstate",
     "pci",
     "pcie_aspm",
+    // These take back what an option of the kernel does (data/kernel-options.txt).
+    "kasan",
+    "kmemleak",
+    "slab_debug",
+    "slub_debug",
+    "debug_pagealloc",
+    "no_debug_objects",
+    "dma_debug",
+    "init_on_alloc",
+    "init_on_free",
 ];
 
 /// Algorithms that tunnels use, by the names of /proc/crypto.

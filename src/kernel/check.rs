@@ -180,6 +180,9 @@ pub fn check(config: &KernelConfig, place: &str, running: Option<&KernelFacts>) 
                 }
             }
         }
+        if running.is_some_and(|facts| rule.taken_back(facts)) {
+            continue;
+        }
         if let Some(found) = rule.finding(config, place) {
             findings.push(found);
         }
@@ -233,10 +236,22 @@ fn settle_preemption(findings: &mut Vec<Finding>, preemption: &Preemption) {
 
 impl Rule {
     fn applies_after(&self, config: &KernelConfig) -> bool {
-        self.after.iter().all(|condition| match condition.strip_prefix('!') {
-            Some(option) => !config.is_on(option),
-            None => config.is_on(condition),
+        self.after.iter().all(|condition| {
+            if let Some(option) = condition.strip_suffix("=n") {
+                return config.get(option) == Some(&Value::Off);
+            }
+            match condition.strip_prefix('!') {
+                Some(option) => !config.is_on(option),
+                None => config.is_on(condition),
+            }
         })
+    }
+
+    /// Whether the kernel was told at boot what the remedy says.
+    fn taken_back(&self, running: &KernelFacts) -> bool {
+        let words = || self.remedy.split([' ', '(', ')', ';']);
+        self.remedy.contains("on the kernel command line")
+            && running.parameters.iter().any(|given| words().any(|word| word == given))
     }
 
     fn finding(&self, config: &KernelConfig, place: &str) -> Option<Finding> {
@@ -284,11 +299,61 @@ pub fn matters(option: &str) -> Option<Rule> {
     rules().into_iter().find(|rule| rule.option == option)
 }
 
+/// What the table says of an option that is on, on such a machine (`uname -m`).
+#[must_use]
+pub fn on_machine(option: &str, machine: &str) -> Option<Rule> {
+    const NAMES: &[(&str, &str)] = &[
+        ("aarch64", "arm64"),
+        ("arm", "arm"),
+        ("mips", "mips"),
+        ("riscv", "riscv"),
+        ("ppc", "powerpc"),
+        ("s390", "s390"),
+        ("loongarch", "loongarch"),
+    ];
+    let arch = NAMES.iter().find(|(name, _)| machine.starts_with(name)).map_or("x86", |(_, a)| *a);
+    let applies = |r: &Rule| r.architectures.is_empty() || r.architectures.contains(&arch);
+    rules().into_iter().find(|r| r.option == option && r.wanted == Wanted::On && applies(r))
+}
+
+/// Of a report, what costs by being in the kernel and has no other rule to look whether it is in
+/// force: debugging and tracing, a notice or graver, the dearest first.
+#[must_use]
+pub fn debugging(report: Report) -> Vec<Finding> {
+    const APART: &[&str] = &["PREEMPT", "PREEMPT_RT", "CPU_FREQ_DEFAULT_GOV_POWERSAVE"];
+    let table = rules();
+    let lacks = |option: &str| table.iter().any(|r| r.option == option && r.wanted == Wanted::Off);
+    let mut findings = report.findings;
+    findings.retain(|f| {
+        let option = f.rule.trim_start_matches("kernel-");
+        f.severity >= Severity::Notice && !APART.contains(&option) && !lacks(option)
+    });
+    findings
+}
+
 impl Rule {
     /// What it costs, in words.
     #[must_use]
     pub fn consequence(&self) -> &'static str {
         self.consequence
+    }
+
+    /// How grave it is.
+    #[must_use]
+    pub fn severity(&self) -> Severity {
+        self.severity
+    }
+
+    /// Share of the rate that it cost where it was measured; 0 where it was not.
+    #[must_use]
+    pub fn cost(&self) -> f64 {
+        self.cost
+    }
+
+    /// What to do.
+    #[must_use]
+    pub fn remedy(&self) -> &'static str {
+        self.remedy
     }
 }
 

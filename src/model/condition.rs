@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::kconfig::KernelConfig;
 use super::nic::Numbers;
 
 /// All of it, at one moment.
@@ -25,6 +26,8 @@ pub struct Condition {
     pub under_voltage: Option<(String, bool)>,
     /// Function and event tracing.
     pub tracing: Option<Tracing>,
+    /// The running kernel's configuration; the snapshot says where it was read.
+    pub kernel: Option<KernelConfig>,
     /// Counters of IPv4 of the namespace since boot (`/proc/net/snmp`).
     pub ip: Numbers,
     /// Settings of sockets, as text by sysctl name.

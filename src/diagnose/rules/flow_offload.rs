@@ -312,6 +312,10 @@ fn hardware(subject: &Subject<'_>) -> Looked {
     if used || !engine || subject.forwards() == Some(false) || !shapers(subject).is_empty() {
         return Ok(Vec::new());
     }
+    let counted = path.engines.iter().any(|e| e.bound.is_some());
+    if path.nftables.is_none() && path.openwrt.is_empty() && !counted {
+        return Err("whether flows are in the packet engine can't be read".into());
+    }
     let board = subject.snapshot.machine.compatible.join(" ");
     let mut found = Found::new(
         Severity::Notice,

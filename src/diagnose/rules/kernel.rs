@@ -1,6 +1,7 @@
 //! How the kernel was built and started.
 
 use crate::diagnose::{Found, Load, Looked, Rule, Subject};
+use crate::kernel::check::on_machine;
 use crate::model::finding::{Confidence, Severity};
 
 pub(super) const RULES: &[Rule] = &[
@@ -9,7 +10,7 @@ pub(super) const RULES: &[Rule] = &[
         what: "a kernel that is preempted everywhere",
         costs: "on a Raspberry Pi 4 CONFIG_PREEMPT instead of CONFIG_PREEMPT_NONE made WireGuard 394 \
                 instead of 669 Mbit/s; plain forwarding in softirq feels less of it",
-        source: "field report WG",
+        source: "field report WG; data/kernel-options.txt (PREEMPT, PREEMPT_RT)",
         reads: "the preemption model in force",
         load: Load::Apart,
         look: preemption,
@@ -35,24 +36,30 @@ fn preemption(subject: &Subject<'_>) -> Looked {
         return Ok(Vec::new());
     }
     let tunnel = subject.snapshot.netdevs.iter().any(|d| d.kind.as_deref() == Some("wireguard"));
-    // x86 with its larger caches was not measured.
-    let measured = subject.snapshot.machine.arch != "x86_64";
-    let severity = if tunnel && measured { Severity::Warning } else { Severity::Info };
+    let option = if model == "rt" { "PREEMPT_RT" } else { "PREEMPT" };
+    // Without a tunnel the kernel works in softirq, which is not preempted as much.
+    let line = on_machine(option, &subject.snapshot.machine.arch);
+    let (severity, cost) = line
+        .as_ref()
+        .filter(|_| tunnel)
+        .map_or((Severity::Info, 0.0), |l| (l.severity(), l.cost()));
     let by = kernel.preemption_source.as_deref().unwrap_or("the kernel");
-    let option = if model == "rt" { "CONFIG_PREEMPT_RT=y" } else { "CONFIG_PREEMPT=y" };
     let (by, value) = match (&kernel.config, by) {
-        (Some(file), "kernel configuration") => (file.as_str(), option),
-        _ => (by, model),
+        (Some(file), "kernel configuration") => (file.as_str(), format!("CONFIG_{option}=y")),
+        _ => (by, model.to_owned()),
     };
     let mut found = Found::new(severity, format!("the kernel's preemption is `{model}`"))
         .seen(by, value)
-        .cost(if tunnel { 0.41 } else { 0.0 })
-        .sure(if tunnel { Confidence::Likely } else { Confidence::Possible });
+        .cost(cost)
+        .sure(if cost > 0.0 { Confidence::Likely } else { Confidence::Possible });
+    if let Some(line) = line.as_ref().filter(|_| model == "rt") {
+        found = found.consequence(line.consequence());
+    }
     found = match kernel.preempt_dynamic {
         Some(true) if model == "full" => {
             found.remedy("boot with preempt=none; nothing has to be built")
         }
-        _ => found.remedy("a kernel with CONFIG_PREEMPT_NONE"),
+        _ => found.remedy(line.as_ref().map_or("a kernel without it", |line| line.remedy())),
     };
     Ok(vec![found.remedy("linerate bench wireguard (or nat) before and after")])
 }

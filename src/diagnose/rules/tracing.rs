@@ -1,7 +1,8 @@
 //! Tracing and debugging that every packet pays for.
 
 use crate::diagnose::{Found, Load, Looked, Rule, Subject};
-use crate::model::finding::{Confidence, Severity};
+use crate::kernel::check;
+use crate::model::finding::{Confidence, Finding, Severity};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -19,8 +20,8 @@ pub(super) const RULES: &[Rule] = &[
         what: "a kernel built with debugging or tracing that costs every packet",
         costs: "on a Raspberry Pi 4 CONFIG_IRQSOFF_TRACER alone took WireGuard from 1100 down to 669 Mbit/s; \
                 lock debugging and sanitizers cost more",
-        source: "field report WG",
-        reads: "the kernel's configuration",
+        source: "field report WG; data/kernel-options.txt, each option with its own",
+        reads: "the kernel's configuration and command line",
         load: Load::Apart,
         look: debug,
     },
@@ -59,46 +60,41 @@ fn tracer(subject: &Subject<'_>) -> Looked {
     Ok(Vec::new())
 }
 
-/// Those that cost while nobody uses them. The others of the list want a parameter or a debugger to
-/// do anything (DEBUG_PAGEALLOC, DEBUG_OBJECTS), or are in distributions' kernels for good (UBSAN).
-const ALWAYS: &[&str] = &[
-    "IRQSOFF_TRACER",
-    "PREEMPT_TRACER",
-    "PROVE_LOCKING",
-    "DEBUG_LOCK_ALLOC",
-    "LOCK_STAT",
-    "DEBUG_SPINLOCK",
-    "DEBUG_PREEMPT",
-    "DEBUG_ATOMIC_SLEEP",
-    "SLUB_DEBUG_ON",
-    "KASAN",
-    "KCSAN",
-    "KMSAN",
-];
-
 fn debug(subject: &Subject<'_>) -> Looked {
     let kernel = &subject.snapshot.kernel;
-    let Some(config) = &kernel.config else {
+    let (Some(config), Some(place)) = (&subject.condition.kernel, &kernel.config) else {
         return Err(
             "the kernel's configuration can't be read (/proc/config.gz, /boot/config-*)".into()
         );
     };
-    let grave: Vec<&str> =
-        kernel.costly.iter().map(String::as_str).filter(|option| ALWAYS.contains(option)).collect();
-    if grave.is_empty() {
-        return Ok(Vec::new());
+    let mut told = check::debugging(check::check(config, place, Some(kernel)));
+    let Some(dearest) = told.first().cloned() else { return Ok(Vec::new()) };
+    // One kernel is one finding: options come in packs, as they select each other.
+    told.retain(|f| f.severity == dearest.severity);
+    let option = |f: &Finding| f.rule.trim_start_matches("kernel-").to_owned();
+    let names: Vec<String> = told.iter().map(|f| format!("CONFIG_{}", option(f))).collect();
+    let mut found =
+        Found::new(dearest.severity, format!("the kernel was built with {}", names.join(", ")))
+            .all_seen(told.iter().flat_map(|f| f.evidence.clone()))
+            .cost(dearest.cost)
+            .sure(dearest.confidence)
+            .consequence(format!("{}: {}", option(&dearest), dearest.consequence));
+    let mut build = false;
+    for finding in &told {
+        for step in &finding.remedy {
+            if step.contains("command line") {
+                found = found.remedy(format!("{}: {step}", option(finding)));
+            } else {
+                build = true;
+            }
+        }
     }
-    let list: Vec<String> = grave.iter().map(|option| format!("CONFIG_{option}")).collect();
-    let severity = match grave.as_slice() {
-        // Arm64 kernels of distributions have it for single events; it costs little.
-        ["DEBUG_PREEMPT" | "DEBUG_ATOMIC_SLEEP"] => Severity::Notice,
-        _ => Severity::Warning,
-    };
+    if build {
+        found = found.remedy("a kernel without them; the distribution's usual one has none");
+    }
     Ok(vec![
-        Found::new(severity, format!("the kernel was built with {}", list.join(", ")))
-            .seen(config, format!("{}=y", list.join("=y, ")))
-            .cost(0.39)
-            .remedy("a kernel without them; the distribution's usual one has none")
+        found
+            .remedy("linerate kernel check  # each of them, and where its figure is from")
             .remedy("linerate bench wireguard (or nat) before and after"),
     ])
 }
