@@ -169,6 +169,9 @@ fn lines(candidate: &CandidateResult) -> Vec<Line> {
     lines
 }
 
+/// Per cent of a drawing's width that hold no label.
+const NARROW: f64 = 14.0;
+
 fn row(line: &Line, top: f64, scale: Scale) -> Markup {
     let middle = top + 14.0;
     let at = scale.at(line.ratio.ln());
@@ -176,7 +179,13 @@ fn row(line: &Line, top: f64, scale: Scale) -> Markup {
     let text = format!("{} {}", line.label, line.figures);
     // The label goes to the side that has more room.
     let left_of = x1 > 100.0 - x2;
-    let (x, anchor, shift) = if left_of { (x1, "end", "-8") } else { (x2, "start", "8") };
+    // An interval from side to side leaves room above itself only.
+    let across = x1.max(100.0 - x2) < NARROW;
+    let (x, anchor, shift, lift) = match (across, left_of) {
+        (true, _) => (50.0, "middle", "0", -6.0),
+        (false, true) => (x1, "end", "-8", 4.0),
+        (false, false) => (x2, "start", "8", 4.0),
+    };
     let radius = if line.main { 5.5 } else { 3.5 };
     let dot = if line.ends.is_some() { "mean" } else { "ring" };
     markup! {
@@ -185,7 +194,7 @@ fn row(line: &Line, top: f64, scale: Scale) -> Markup {
                 line.ci x1=(per_cent(x1)) x2=(per_cent(x2)) y1=(middle) y2=(middle) {}
             }
             circle class=(dot) cx=(per_cent(at)) cy=(middle) r=(radius) {}
-            text.value x=(per_cent(x)) dx=(shift) y=(middle + 4.0) text-anchor=(anchor) {
+            text.value x=(per_cent(x)) dx=(shift) y=(middle + lift) text-anchor=(anchor) {
                 (text.trim())
             }
         }
