@@ -39,16 +39,18 @@ impl Machine {
                 }
             }
         }
+        // Programs that we started, and what they started: they carry our state directory. Others on
+        // this machine may come and go.
+        let ours = format!("LINERATE_STATE_DIR={}", marker().display());
         let mut namespaces = BTreeSet::new();
         let mut processes = BTreeSet::new();
         for pid in names("/proc").iter().filter(|n| n.bytes().all(|b| b.is_ascii_digit())) {
-            if let Ok(ns) = fs::read_link(format!("/proc/{pid}/ns/net")) {
-                namespaces.insert(ns);
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            if !environment.windows(ours.len()).any(|part| part == ours.as_bytes()) {
+                continue;
             }
-            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            if name.trim() == "linerate" {
-                processes.insert(pid.clone());
-            }
+            namespaces.extend(fs::read_link(format!("/proc/{pid}/ns/net")));
+            processes.insert(pid.clone());
         }
         Self {
             masks,
@@ -60,7 +62,7 @@ impl Machine {
         }
     }
 
-    /// Once it stands still: what earlier tests leave to the kernel takes a moment to be gone.
+    /// Once it stands still: what earlier tests left to the kernel takes a moment to be gone.
     fn settled() -> Self {
         let deadline = Instant::now() + Duration::from_secs(60);
         let mut last = Self::now();
@@ -73,14 +75,11 @@ impl Machine {
             last = now;
         }
     }
+}
 
-    /// Without the processes and namespaces that ended since `before`: others' (a guard that an
-    /// earlier test left, say) may end at any time, ours are to leave none.
-    fn but_for_the_ended(mut self, before: &Self) -> Self {
-        self.namespaces.extend(before.namespaces.iter().cloned());
-        self.processes.extend(before.processes.iter().cloned());
-        self
-    }
+/// What the names of all our scratch directories begin with.
+fn marker() -> PathBuf {
+    std::env::temp_dir().join(format!("linerate-{}-", std::process::id()))
 }
 
 fn names(dir: impl AsRef<Path>) -> Vec<String> {
@@ -118,7 +117,7 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(name: &str) -> Self {
-        let dir = std::env::temp_dir().join(format!("linerate-{}-{name}", std::process::id()));
+        let dir = PathBuf::from(format!("{}{name}", marker().display()));
         fs::create_dir_all(&dir).unwrap();
         Self(dir)
     }
@@ -168,7 +167,7 @@ fn signal(child: &Child, signal: Signal) {
 fn assert_as_before(before: &Machine, context: &str) {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
-        let now = Machine::now().but_for_the_ended(before);
+        let now = Machine::now();
         if now == *before || Instant::now() > deadline {
             assert_eq!(now, *before, "{context}");
             return;
