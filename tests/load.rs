@@ -501,7 +501,8 @@ fn headroom_is_a_share_of_the_calibrated_machine() {
     let spec = LoadSpec::tcp(Direction::Up, 2, 1.0, 0.1);
     let (_, headroom) =
         bench::beside::with_headroom(&context(&lab), &spec, &cpus, &go_on()).unwrap();
-    assert_eq!(headroom.cpus.len(), cpus.len());
+    // A CPU that others kept busy while it was calibrated has no share to tell.
+    assert!((1..=cpus.len()).contains(&headroom.cpus.len()), "{headroom:?}");
     let sum: f64 = headroom.cpus.iter().map(|left| left.share).sum();
     assert!((headroom.idle_cpus - sum).abs() < 1e-9);
     // How much is left is the machine's affair (and other programs run here); that the thread gets
