@@ -65,7 +65,7 @@ impl Traffic {
     }
 
     /// The same with packets that come in on one side only; `None` where that side is not one
-    /// device. As in [`weights`], a device without a side serves users.
+    /// device. As in `weights`, a device without a side serves users.
     #[must_use]
     pub fn from_side(&self, snapshot: &Snapshot, side: Side) -> Option<Self> {
         let intake = Intake::of(snapshot);
