@@ -50,7 +50,7 @@ fn what_nobody_confirms_is_undone_at_its_deadline() {
     let router = Router::new("deadman");
     assert!(router.run(&["plan", "--candidate", "one-cpu"]).status.success());
     let begun = std::time::Instant::now();
-    let applied = router.run(&["apply", "--confirm", "6"]);
+    let applied = router.run(&["apply", "--confirm", "1.5"]);
     assert!(applied.status.success(), "{}", stderr(&applied));
     assert!(stderr(&applied).contains("linerate confirm"), "{}", stderr(&applied));
     assert_eq!(u32::from_str_radix(&router.mask("lan0"), 16).unwrap(), 1);
