@@ -317,7 +317,8 @@ fn bound(report: &Report, spec: &LoadSpec) -> Option<Refusal> {
     Some(Refusal { code: RefusalCode::GeneratorBound, why })
 }
 
-fn flow_of(flow: &IperfFlow, cpu: Option<f64>) -> Flow {
+/// A flow as iperf3 told it, and the share of a CPU that its client took.
+pub(super) fn flow_of(flow: &IperfFlow, cpu: Option<f64>) -> Flow {
     Flow {
         direction: flow.direction,
         goodput: flow.goodput,

@@ -2,13 +2,14 @@
 
 use std::sync::atomic::AtomicBool;
 
+use super::driver::flow_of;
 use super::{DRAIN, SETTLE, pause, told};
 use crate::error::Result;
 use crate::exit_code::ExitCode;
 use crate::host::{Live, clock};
 use crate::load::LoadSpec;
 use crate::load::iperf3::Report;
-use crate::model::measurement::{Flow, Measurement, Refusal, RefusalCode, SideFigures};
+use crate::model::measurement::{Measurement, Refusal, RefusalCode, SideFigures};
 use crate::sample::{CpuCounters, DeviceCounters, Health};
 
 /// Runs `ask` (a test with the server) and says what came of it; CPUs and `devices` are those of
@@ -43,17 +44,8 @@ pub fn measure(
     let flows = match answer {
         Ok(report) => {
             notes.push(format!("by {}", report.version));
-            let flow = |f: &crate::load::iperf3::IperfFlow| Flow {
-                direction: f.direction,
-                goodput: f.goodput,
-                bytes: f.bytes,
-                retransmits: f.retransmits,
-                lost: f.datagrams.map(|(_, lost)| lost),
-                received: f.datagrams.map(|(sent, lost)| sent.saturating_sub(lost)),
-                // The client is a program of this router: its time is among that of the CPUs.
-                generator_cpu: 0.0,
-            };
-            report.flows.iter().map(flow).collect()
+            // The client is a program of this router: its time is among that of the CPUs.
+            report.flows.iter().map(|flow| flow_of(flow, None)).collect()
         }
         Err(e) if e.code() == ExitCode::Refused => {
             refuse(RefusalCode::NoAcknowledgement, e.to_string());

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::{cpus, text};
 use crate::host::{HostRead, kernel_config};
+use crate::model::kconfig::PREEMPTION_MODELS;
 use crate::model::path::KernelFacts;
 use crate::parse::{cmdline, config, crypto, modules, preempt};
 
@@ -29,15 +30,6 @@ const COSTLY: &[&str] = &[
     "KMSAN",
     "UBSAN",
     "GCOV_KERNEL",
-];
-
-/// Preemption models by option, the strongest first.
-const MODELS: &[(&str, &str)] = &[
-    ("PREEMPT_RT", "rt"),
-    ("PREEMPT_LAZY", "lazy"),
-    ("PREEMPT", "full"),
-    ("PREEMPT_VOLUNTARY", "voluntary"),
-    ("PREEMPT_NONE", "none"),
 ];
 
 const OTHER: &[&str] = &["PREEMPT_DYNAMIC", "HZ", "IRQ_TIME_ACCOUNTING"];
@@ -101,7 +93,7 @@ pub(super) fn discover(host: &dyn HostRead, release: &str) -> (KernelFacts, Opti
     let chosen = cmdline::parameter(&line, "preempt").filter(|_| dynamic == Some(true));
     let by_config = || {
         let options = options.as_ref()?;
-        MODELS.iter().find(|(option, _)| options.contains_key(option)).map(|(_, m)| *m)
+        PREEMPTION_MODELS.iter().find(|(option, _)| options.contains_key(option)).map(|(_, m)| *m)
     };
     let of = |model: &str, source: &str| Some((model.to_owned(), source.to_owned()));
     let told = by_debugfs
@@ -143,7 +135,7 @@ fn configuration(
     host: &dyn HostRead,
     release: &str,
 ) -> (Option<String>, Option<BTreeMap<&'static str, String>>) {
-    let models = MODELS.iter().map(|(option, _)| option);
+    let models = PREEMPTION_MODELS.iter().map(|(option, _)| option);
     let wanted: Vec<&'static str> = COSTLY.iter().chain(OTHER).chain(models).copied().collect();
     match kernel_config(host, release) {
         Some((place, bytes)) => (Some(place), config::values(&bytes, &wanted)),

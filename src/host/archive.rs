@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::captured::{Captured, Files, Kind};
 use super::tar::{self, Limits, TarError};
 use super::{MAX_READ, bounded};
+use crate::parse::gzip;
 
 /// Where the manifest lies in the archive.
 pub const MANIFEST: &str = "manifest.json";
@@ -102,7 +103,7 @@ impl Archive {
     }
 
     fn within(packed: &[u8], limits: Limits) -> Result<Captured, OpenError> {
-        if !packed.starts_with(&[0x1f, 0x8b]) {
+        if !gzip::is_packed(packed) {
             return Err(OpenError::NotGzip);
         }
         let mut memory = Memory::new(limits.entries);

@@ -1,8 +1,10 @@
 //! What of a kernel's configuration costs forwarding or WireGuard: a table of options, held against
 //! a configuration and, where it runs, what it was told when it started.
 
+use std::sync::LazyLock;
+
 use crate::model::finding::{Confidence, Evidence, Finding, Severity};
-use crate::model::kconfig::{KernelConfig, Value};
+use crate::model::kconfig::{KernelConfig, PREEMPTION_MODELS, Value};
 use crate::model::order::InOrder;
 use crate::model::path::KernelFacts;
 
@@ -37,8 +39,11 @@ pub struct Rule {
 
 /// The table.
 #[must_use]
-pub fn rules() -> Vec<Rule> {
-    TABLE.lines().filter(|l| !l.is_empty() && !l.starts_with('#')).filter_map(rule).collect()
+pub fn rules() -> &'static [Rule] {
+    static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
+        TABLE.lines().filter(|l| !l.is_empty() && !l.starts_with('#')).filter_map(rule).collect()
+    });
+    &RULES
 }
 
 fn rule(line: &'static str) -> Option<Rule> {
@@ -109,21 +114,16 @@ pub struct Preemption {
     pub in_force: Option<(String, String)>,
 }
 
-const MODELS: &[(&str, &str)] = &[
-    ("PREEMPT_RT", "rt"),
-    ("PREEMPT_LAZY", "lazy"),
-    ("PREEMPT", "full"),
-    ("PREEMPT_VOLUNTARY", "voluntary"),
-    ("PREEMPT_NONE", "none"),
-];
-
 impl Preemption {
     fn of(config: &KernelConfig, running: Option<&KernelFacts>) -> Self {
         let in_force = running.and_then(|facts| {
             Some((facts.preemption.clone()?, facts.preemption_source.clone().unwrap_or_default()))
         });
         Self {
-            built: MODELS.iter().find(|(option, _)| config.is_on(option)).map(|(_, m)| *m),
+            built: PREEMPTION_MODELS
+                .iter()
+                .find(|(option, _)| config.is_on(option))
+                .map(|(_, m)| *m),
             dynamic: config.is_on("PREEMPT_DYNAMIC"),
             in_force,
         }
@@ -295,13 +295,13 @@ impl Rule {
 
 /// Whether an option is in the table: the first of those that differ to look at.
 #[must_use]
-pub fn matters(option: &str) -> Option<Rule> {
-    rules().into_iter().find(|rule| rule.option == option)
+pub fn matters(option: &str) -> Option<&'static Rule> {
+    rules().iter().find(|rule| rule.option == option)
 }
 
 /// What the table says of an option that is on, on such a machine (`uname -m`).
 #[must_use]
-pub fn on_machine(option: &str, machine: &str) -> Option<Rule> {
+pub fn on_machine(option: &str, machine: &str) -> Option<&'static Rule> {
     const NAMES: &[(&str, &str)] = &[
         ("aarch64", "arm64"),
         ("arm", "arm"),
@@ -313,7 +313,7 @@ pub fn on_machine(option: &str, machine: &str) -> Option<Rule> {
     ];
     let arch = NAMES.iter().find(|(name, _)| machine.starts_with(name)).map_or("x86", |(_, a)| *a);
     let applies = |r: &Rule| r.architectures.is_empty() || r.architectures.contains(&arch);
-    rules().into_iter().find(|r| r.option == option && r.wanted == Wanted::On && applies(r))
+    rules().iter().find(|r| r.option == option && r.wanted == Wanted::On && applies(r))
 }
 
 /// Of a report, what costs by being in the kernel and has no other rule to look whether it is in
@@ -321,8 +321,8 @@ pub fn on_machine(option: &str, machine: &str) -> Option<Rule> {
 #[must_use]
 pub fn debugging(report: Report) -> Vec<Finding> {
     const APART: &[&str] = &["PREEMPT", "PREEMPT_RT", "CPU_FREQ_DEFAULT_GOV_POWERSAVE"];
-    let table = rules();
-    let lacks = |option: &str| table.iter().any(|r| r.option == option && r.wanted == Wanted::Off);
+    let lacks =
+        |option: &str| rules().iter().any(|r| r.option == option && r.wanted == Wanted::Off);
     let mut findings = report.findings;
     findings.retain(|f| {
         let option = f.rule.trim_start_matches("kernel-");

@@ -39,6 +39,15 @@ impl fmt::Display for Value {
     }
 }
 
+/// Preemption models by option, the strongest first (kernel/Kconfig.preempt).
+pub const PREEMPTION_MODELS: &[(&str, &str)] = &[
+    ("PREEMPT_RT", "rt"),
+    ("PREEMPT_LAZY", "lazy"),
+    ("PREEMPT", "full"),
+    ("PREEMPT_VOLUNTARY", "voluntary"),
+    ("PREEMPT_NONE", "none"),
+];
+
 /// An option as a file has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {

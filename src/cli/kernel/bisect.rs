@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::{KernelBisectArgs, MOST, Named, of_file};
+use super::{KernelBisectArgs, Named, of_file};
 use crate::cli::compare;
 use crate::cli::context::Context;
 use crate::cli::output::Output;
@@ -112,13 +112,11 @@ fn begin(directory: &Directory, args: &KernelBisectArgs, a: &Named, b: &Named) -
     directory.write_answers(&terms, &of_a.chain(of_b).collect::<Vec<_>>())
 }
 
-/// What the command line says of the kernel: rates with their errors and where they are from, or
-/// why there is none.
-type Given = (Option<(f64, Option<f64>)>, Option<&'static str>, Option<String>);
+/// What the command line says of the kernel: a rate, or why there is none, and where it is from.
+type Given = (Option<f64>, Option<&'static str>, Option<String>);
 
 fn answers(args: &KernelBisectArgs) -> Result<Vec<Given>> {
-    let mut all: Vec<Given> =
-        args.rate.iter().map(|rate| (Some((*rate, None)), None, None)).collect();
+    let mut all: Vec<Given> = args.rate.iter().map(|rate| (Some(*rate), None, None)).collect();
     if args.no_boot {
         all.push((None, Some(NO_BOOT), None));
     }
@@ -141,7 +139,7 @@ fn answers(args: &KernelBisectArgs) -> Result<Vec<Given>> {
             return Err(Error::usage(what(), format!("it has: {}", names())));
         };
         let from = Some(format!("{} ({name})", path.display()));
-        all.extend(values.iter().map(|rate| (Some((*rate, None)), None, from.clone())));
+        all.extend(values.iter().map(|rate| (Some(*rate), None, from.clone())));
         if values.is_empty() {
             return Err(Error::new(ExitCode::Refused, what(), "no value of it stands"));
         }
@@ -169,7 +167,6 @@ impl Bench {
         let content = directory.read()?;
         let read = |name: &str, bytes: &[u8]| {
             let path = directory.path().join(name);
-            debug_assert!(bytes.len() as u64 <= MOST);
             config::read(bytes).ok_or_else(|| {
                 Error::usage(format!("read {}", path.display()), "it is damaged")
                     .hint("remove the directory and begin again")
@@ -234,8 +231,8 @@ impl Bench {
         let mut line = |as_in_b: &BTreeSet<String>, (rate, failed, from): Given| {
             self.content.lines.push(Line {
                 as_in_b: as_in_b.clone(),
-                rate: rate.map(|(rate, _)| rate),
-                error: rate.and_then(|(_, error)| error),
+                rate,
+                error: None,
                 failed: failed.map(str::to_owned),
                 from,
             });
