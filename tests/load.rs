@@ -446,6 +446,7 @@ fn round_trips_are_seen_beside_a_load_and_lost_ones_are_not_short_ones() {
     let spec = LoadSpec::tcp(Direction::Down, 4, 1.0, 0.2);
     let (measured, latency) = bench::beside::with_latency(&context(&lab), &spec, &go_on()).unwrap();
     assert!(measured.is_valid(), "{:?}", measured.refusals);
+    let latency = latency.unwrap();
     // One probe in 5 ms for a second each, less where there was no CPU for the prober.
     for seen in [&latency.idle, &latency.loaded] {
         assert!((20..=300).contains(&seen.probes), "{latency:?}");
@@ -455,8 +456,10 @@ fn round_trips_are_seen_beside_a_load_and_lost_ones_are_not_short_ones() {
     }
     // Half of the time without a way back: more than one in a hundred never returns.
     let ends = context(&lab).ends;
-    let probing =
-        thread::spawn(move || load::latency::idle(&ends, 1.0, &AtomicBool::new(false)).unwrap());
+    let probing = thread::spawn(move || {
+        let probing = load::latency::start(&ends).unwrap();
+        load::latency::idle(probing, 1.0, &AtomicBool::new(false)).unwrap()
+    });
     thread::sleep(Duration::from_millis(600));
     assert!(command(&lab.router, "ip link set wan0 down"));
     let seen = probing.join().unwrap();
@@ -499,8 +502,10 @@ fn headroom_is_a_share_of_the_calibrated_machine() {
     let lab = lab!();
     let cpus = linerate::discover::snapshot(&linerate::host::Live::here()).usable_cpus();
     let spec = LoadSpec::tcp(Direction::Up, 2, 1.0, 0.1);
-    let (_, headroom) =
-        bench::beside::with_headroom(&context(&lab), &spec, &cpus, &go_on()).unwrap();
+    let mut context = context(&lab);
+    context.router_cpus.clone_from(&cpus);
+    let (_, headroom) = bench::beside::with_headroom(&context, &spec, &go_on()).unwrap();
+    let headroom = headroom.unwrap();
     // A CPU that others kept busy while it was calibrated has no share to tell.
     assert!((1..=cpus.len()).contains(&headroom.cpus.len()), "{headroom:?}");
     let sum: f64 = headroom.cpus.iter().map(|left| left.share).sum();

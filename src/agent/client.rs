@@ -6,19 +6,22 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use serde::Serialize;
-
 use super::PORT;
-use super::session::nanoseconds;
+use super::lines::{Lines, NoLine};
+use super::session::{Session, nanoseconds};
 use super::token::{Prover, Token};
 use super::wire::{
-    ANSWER_BYTES, Answer, GREETING_BYTES, GREETING_PATIENCE, Greeting, Hello, Lines, NoLine,
-    Request, VERSION, is_nonce, nonce, parse,
+    ANSWER_BYTES, Answer, Failure, GREETING_BYTES, GREETING_PATIENCE, Greeting, Hello, Request,
+    VERSION, is_nonce, nonce, parse,
 };
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::clock;
 use crate::load::half::{End, HalfResult, Run};
+use crate::load::latency::Probing;
+use crate::load::spinner::{Progress, Spinning};
+use crate::model::histogram::Histogram;
+use crate::model::party::ClockOffset;
 
 /// How long a connection may take to open.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -29,30 +32,23 @@ const ROUND_TRIPS: u32 = 16;
 /// How far ahead a run is announced, beside the round trip.
 const LEAD: Duration = Duration::from_millis(50);
 
-/// How an agent's clocks differ from the controller's, by the shortest of several round trips: the
-/// agent read its clock at some time within it, so half of it is the uncertainty (as in NTP,
-/// RFC 5905 section 8).
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct ClockOffset {
-    /// The agent's monotonic clock less the controller's, seconds.
-    pub monotonic: f64,
-    /// The agent's wall clock less the controller's, seconds.
-    pub wall: f64,
-    /// Both may be wrong by this many seconds; the wall clock's by half a millisecond more.
-    pub uncertainty: f64,
-}
-
 /// An agent, shared by those who use it: one request at a time.
 #[derive(Clone)]
 pub struct Agent {
     connection: Arc<Mutex<Connection>>,
     /// `wan agent 198.18.2.2:19820`: what errors call it.
     name: Arc<str>,
-    peer: IpAddr,
+    peer: Option<IpAddr>,
+}
+
+/// What is asked: another machine over a connection, or this one without.
+enum Link {
+    There(Lines),
+    Here(Box<Session>),
 }
 
 struct Connection {
-    lines: Lines,
+    link: Link,
     /// Its clock less ours, nanoseconds; and the round trip.
     offset: i128,
     round_trip: Duration,
@@ -83,8 +79,19 @@ impl Agent {
         let mut lines =
             Lines::new(socket).map_err(|e| Error::not_supported(name.to_string(), e))?;
         greet(&name, &mut lines, token, to, stop)?;
-        let connection = Connection { lines, offset: 0, round_trip: Duration::ZERO, lost: None };
-        Ok(Self { connection: Arc::new(Mutex::new(connection)), name, peer: to.ip() })
+        Ok(Self::over(Link::There(lines), name, Some(to.ip())))
+    }
+
+    /// This machine, without an agent of its own.
+    #[must_use]
+    pub fn here(role: &str) -> Self {
+        let name = format!("{role} (this machine)").into();
+        Self::over(Link::Here(Box::new(Session::new(None))), name, None)
+    }
+
+    fn over(link: Link, name: Arc<str>, peer: Option<IpAddr>) -> Self {
+        let connection = Connection { link, offset: 0, round_trip: Duration::ZERO, lost: None };
+        Self { connection: Arc::new(Mutex::new(connection)), name, peer }
     }
 
     /// What errors call it.
@@ -93,9 +100,9 @@ impl Agent {
         &self.name
     }
 
-    /// Where it was found.
+    /// Where it was found; `None` of this machine.
     #[must_use]
-    pub fn peer(&self) -> IpAddr {
+    pub fn peer(&self) -> Option<IpAddr> {
         self.peer
     }
 
@@ -166,10 +173,17 @@ impl Connection {
         }
         // Answers come in a moment or the agent is gone; Ctrl-C ends runs by what it asks next.
         let never = AtomicBool::new(false);
-        let answer = self
-            .lines
+        let lines = match &mut self.link {
+            Link::There(lines) => lines,
+            Link::Here(session) => {
+                let told = session.answer(request.clone(), &never, &|_| ());
+                // As if it had come from elsewhere: errors name who failed.
+                return told.map_err(|error| Failure::from(&error).error(name));
+            }
+        };
+        let answer = lines
             .put(request)
-            .and_then(|()| self.lines.next(ANSWER_BYTES, PATIENCE, &never))
+            .and_then(|()| lines.next(ANSWER_BYTES, PATIENCE, &never))
             .map_err(|why| match why {
                 NoLine::Closed => {
                     Error::new(ExitCode::Refused, name, "it has closed the connection")
@@ -334,5 +348,78 @@ impl End for Agent {
     fn lead(&self) -> Duration {
         let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         LEAD + connection.round_trip * 2
+    }
+}
+
+/// Probing from one agent to another.
+struct Between {
+    near: Agent,
+    far: Agent,
+}
+
+/// Starts probing from `near` (LAN) to `far` (WAN), which `near` finds at `address`.
+///
+/// # Errors
+/// What either agent answered, or that it is gone.
+pub fn probe(near: &Agent, far: &Agent, address: IpAddr) -> Result<Box<dyn Probing>> {
+    let run = fastrand::u64(..);
+    let Answer::Ports(ports) = far.ask(&Request::Echo(run, address))? else {
+        return Err(far.unexpected());
+    };
+    let between = Between { near: near.clone(), far: far.clone() };
+    let port = ports.first().copied().ok_or_else(|| far.unexpected())?;
+    near.done(&Request::Probe(run, SocketAddr::new(address, port)))?;
+    Ok(Box::new(between))
+}
+
+impl Probing for Between {
+    fn window(&self, open: bool) {
+        // An agent that is gone says so at the end.
+        drop(self.near.done(&Request::Window(open)));
+    }
+
+    fn finish(self: Box<Self>) -> Result<Histogram> {
+        match self.near.ask(&Request::Probed)? {
+            Answer::Probed(seen) => Ok(seen),
+            _ => Err(self.near.unexpected()),
+        }
+    }
+}
+
+impl Drop for Between {
+    fn drop(&mut self) {
+        for side in [&self.near, &self.far] {
+            // It ends by itself when the connection does.
+            drop(side.ask(&Request::Probed));
+        }
+    }
+}
+
+/// Spinners on an agent's CPUs.
+struct There(Agent);
+
+/// Starts a spinner on each usable CPU of an agent's machine; they end when this is dropped, or with
+/// the connection.
+///
+/// # Errors
+/// What the agent answered, or that it is gone.
+pub fn spin(agent: &Agent) -> Result<Box<dyn Spinning>> {
+    agent.done(&Request::Spin(true))?;
+    Ok(Box::new(There(agent.clone())))
+}
+
+impl Spinning for There {
+    fn progress(&self) -> Result<Progress> {
+        match self.0.ask(&Request::Progress)? {
+            Answer::Progress(at, counts) => Ok(Progress { at: Duration::from_nanos(at), counts }),
+            _ => Err(self.0.unexpected()),
+        }
+    }
+}
+
+impl Drop for There {
+    fn drop(&mut self) {
+        // They end by themselves when the connection does.
+        drop(self.0.ask(&Request::Spin(false)));
     }
 }

@@ -9,13 +9,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::io::Errno;
 
 use super::token::digest;
-use super::wire::{Facts, WayOut};
 use crate::apply::inventory::inventory;
 use crate::discover;
 use crate::error::{Error, Result};
 use crate::host::{HostError, HostRead, HostResult, Live, Query};
+use crate::model::cpuset::CpuSet;
 use crate::model::identity::HostIdentity;
-use crate::parse::keyvalue;
+use crate::model::party::{Facts, WayOut};
+use crate::parse::{keyvalue, snmp};
 use crate::sample::{CpuCounters, DeviceCounters, Health};
 use crate::sys::route;
 
@@ -29,7 +30,7 @@ const ETHERNET: &str = "1";
 pub(super) fn facts(host: &Live, to: &[IpAddr]) -> Result<Facts> {
     let snapshot = discover::snapshot(host);
     let boot = host.text(Path::new("/proc/sys/kernel/random/boot_id")).unwrap_or_default();
-    let whole = serde_json::to_vec(&snapshot).unwrap_or_default();
+    let fingerprint = discover::fingerprint(&snapshot);
     let cpus = snapshot.usable_cpus().len();
     Ok(Facts {
         program: env!("CARGO_PKG_VERSION").into(),
@@ -38,11 +39,19 @@ pub(super) fn facts(host: &Live, to: &[IpAddr]) -> Result<Facts> {
         arch: snapshot.machine.arch,
         board: snapshot.machine.board.unwrap_or_default(),
         cpu_model: snapshot.machine.cpu_model.unwrap_or_default(),
+        virtualisation: snapshot.machine.virtualisation.unwrap_or_default(),
+        id: snapshot.machine.id.unwrap_or_default(),
+        load_cpus: None,
         boot: short(boot.as_bytes()),
         cpus: u32::try_from(cpus).unwrap_or(u32::MAX),
-        snapshot: short(&whole),
+        snapshot: fingerprint,
         ways: to.iter().map(|to| way(host, *to)).collect::<Result<_>>()?,
     })
+}
+
+/// CPUs that a program may run on here.
+pub(super) fn cpus(host: &Live) -> CpuSet {
+    discover::snapshot(host).usable_cpus()
 }
 
 /// The first 16 digits of a hash.
@@ -101,6 +110,8 @@ pub struct Sample {
     pub devices: DeviceCounters,
     /// Clocks and heat.
     pub health: Health,
+    /// Datagrams that a program was too slow to take.
+    pub overflowed: u64,
 }
 
 impl Sample {
@@ -116,8 +127,21 @@ impl Sample {
             cpus: CpuCounters::read(host).map_err(unreadable)?,
             devices: DeviceCounters::read(host, &devices).map_err(unreadable)?,
             health: Health::read(host),
+            overflowed: overflowed(host),
         })
     }
+}
+
+/// Datagrams for which the receiving socket had no room, since boot; 0 where nothing tells. The files
+/// are net/ipv4/proc.c `snmp_seq_show` and net/ipv6/proc.c `snmp6_seq_show`.
+fn overflowed(host: &dyn HostRead) -> u64 {
+    let four = host.read(Path::new("/proc/net/snmp")).unwrap_or_default();
+    let four = snmp::counters(&four, "Udp").get("RcvbufErrors").copied().unwrap_or(0);
+    let six = host.read(Path::new("/proc/net/snmp6")).unwrap_or_default();
+    let six = String::from_utf8_lossy(&six);
+    let six =
+        six.lines().find_map(|line| line.strip_prefix("Udp6RcvbufErrors")?.trim().parse().ok());
+    four.saturating_add(six.unwrap_or(0))
 }
 
 /// Files as they were read at the agent: its side fills them from the machine, the controller's

@@ -15,12 +15,13 @@
 
 mod client;
 mod facts;
+mod lines;
 mod serve;
 mod session;
 pub mod token;
 pub mod wire;
 
-pub use client::{Agent, ClockOffset};
+pub use client::{Agent, probe, spin};
 pub use facts::{Files, Sample};
 pub use serve::{Server, serve};
 

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::lines::Lines;
 use super::session::{Shared, serve as serve_one};
 use super::token::Token;
-use super::wire::Lines;
 use crate::error::{Error, Result};
 use crate::host::clock;
+use crate::model::cpuset::CpuSet;
 
 /// Connections at a time, those included that have not said anything yet.
 const MOST: usize = 8;
@@ -62,17 +63,19 @@ impl Server {
     }
 }
 
-/// Serves until `stop` is raised; `say` is told of everything that happens.
+/// Serves until `stop` is raised, with its load's threads on `cpus`; `say` is told of everything that
+/// happens.
 ///
 /// # Errors
 /// When the port can't be waited for.
 pub fn serve(
     server: &Server,
     token: Option<&Token>,
+    cpus: Option<&CpuSet>,
     stop: &AtomicBool,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<()> {
-    let shared = Shared { token, stop, served: Mutex::new(None), say };
+    let shared = Shared { token, cpus, stop, served: Mutex::new(None), say };
     let connected = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         while !stop.load(Ordering::Relaxed) {

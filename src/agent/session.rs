@@ -5,19 +5,26 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::facts;
+use super::lines::{Lines, NoLine};
 use super::token::{Prover, Token};
 use super::wire::{
-    Answer, Failure, GREETING_BYTES, GREETING_PATIENCE, Greeting, Hello, Lines, NoLine,
-    REQUEST_BYTES, Request, SILENCE, VERSION, is_nonce, nonce, parse,
+    Answer, Failure, GREETING_BYTES, GREETING_PATIENCE, Greeting, Hello, REQUEST_BYTES, Request,
+    SILENCE, VERSION, is_nonce, nonce, parse,
 };
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::{Live, clock};
-use crate::load::half::{End, Local};
+use crate::load::half::{End, Local, Place};
+use crate::load::latency::{Echo, Prober};
+use crate::load::spinner::Spinners;
+use crate::model::cpuset::CpuSet;
+use crate::model::histogram::Histogram;
 
 /// What all connections to an agent share.
 pub(super) struct Shared<'a> {
     pub(super) token: Option<&'a Token>,
+    /// Where the load's threads run.
+    pub(super) cpus: Option<&'a CpuSet>,
     pub(super) stop: &'a AtomicBool,
     /// Who is served, if anybody.
     pub(super) served: Mutex<Option<String>>,
@@ -32,10 +39,10 @@ pub(super) fn serve(shared: &Shared<'_>, lines: &mut Lines, peer: &str) {
     }
     let Some(_turn) = Turn::take(shared, lines, peer) else { return };
     (shared.say)(&format!("{peer}: in control"));
-    let mut ran = Session { host: Live::here(), end: Local::default() };
-    let why = ran.requests(shared, lines);
+    let mut session = Session::new(shared.cpus.cloned());
+    let why = session.requests(shared, lines);
     // Whatever was under way ends here, and its ports are free.
-    ran.end.abort();
+    drop(session);
     let why = match why {
         NoLine::Closed => "done".to_owned(),
         NoLine::Silent => format!("silent for {} s; given up", SILENCE.as_secs()),
@@ -114,12 +121,22 @@ impl Drop for Turn<'_> {
     }
 }
 
-struct Session {
+/// What a controller has at one machine.
+pub(super) struct Session {
     host: Live,
+    cpus: Option<CpuSet>,
     end: Local,
+    echo: Option<Echo>,
+    prober: Option<Prober>,
+    spinners: Option<Spinners>,
 }
 
 impl Session {
+    pub(super) fn new(cpus: Option<CpuSet>) -> Self {
+        let end = Local::new(Place::default(), cpus.clone());
+        Self { host: Live::here(), cpus, end, echo: None, prober: None, spinners: None }
+    }
+
     /// Until the controller is gone, for whatever reason.
     fn requests(&mut self, shared: &Shared<'_>, lines: &mut Lines) -> NoLine {
         loop {
@@ -133,7 +150,7 @@ impl Session {
                 Err(why) => return why,
             };
             let answer = match parse::<Request>(&line) {
-                Ok(request) => self.answer(request, shared),
+                Ok(request) => self.answer(request, shared.stop, shared.say),
                 Err(why) => Err(Error::usage("request", why)),
             };
             let answer = answer.unwrap_or_else(|e| Answer::Failed(Failure::from(&e)));
@@ -143,10 +160,17 @@ impl Session {
         }
     }
 
-    fn answer(&mut self, request: Request, shared: &Shared<'_>) -> Result<Answer> {
+    pub(super) fn answer(
+        &mut self,
+        request: Request,
+        stop: &AtomicBool,
+        say: &dyn Fn(&str),
+    ) -> Result<Answer> {
         match request {
             Request::Facts(to) => {
-                facts::facts(&self.host, &to).map(|facts| Answer::Facts(Box::new(facts)))
+                let mut facts = facts::facts(&self.host, &to)?;
+                facts.load_cpus.clone_from(&self.cpus);
+                Ok(Answer::Facts(Box::new(facts)))
             }
             Request::Settings => Ok(Answer::Settings(facts::settings(&self.host))),
             Request::Clock => {
@@ -156,8 +180,8 @@ impl Session {
             Request::Sample(devices) => facts::sample(&self.host, &devices).map(Answer::Sample),
             Request::Listen(run) => self.end.listen(&run).map(Answer::Ports),
             Request::Open(run, ports) => {
-                (shared.say)(&describe(&run));
-                self.end.open(&run, &ports, shared.stop).map(|()| Answer::Done)
+                say(&describe(&run));
+                self.end.open(&run, &ports, stop).map(|()| Answer::Done)
             }
             Request::Go(at) => {
                 // Further ahead than any lead: a clock that was never compared.
@@ -168,6 +192,42 @@ impl Session {
             Request::Watch => Ok(Answer::Done),
             Request::Quiet(at_once) => self.end.quiet(at_once).map(|()| Answer::Done),
             Request::Finish(at_once) => self.end.finish(at_once).map(Answer::Half),
+            Request::Echo(run, at) => {
+                let echo = Echo::start(&Place::default(), at, run)?;
+                let port = echo.port();
+                self.echo = Some(echo);
+                Ok(Answer::Ports(vec![port]))
+            }
+            Request::Probe(run, to) => {
+                self.prober = Some(Prober::start(&Place::default(), to, run)?);
+                Ok(Answer::Done)
+            }
+            Request::Window(open) => {
+                self.prober.iter().for_each(|prober| prober.window(open));
+                Ok(Answer::Done)
+            }
+            Request::Probed => {
+                self.echo = None;
+                let seen = self.prober.take().map_or(Ok(Histogram::default()), Prober::finish);
+                seen.map(Answer::Probed)
+            }
+            Request::Spin(true) => {
+                // Of each CPU once: what another would take, the first has not.
+                self.spinners = None;
+                self.spinners = Some(Spinners::start(&facts::cpus(&self.host))?);
+                Ok(Answer::Done)
+            }
+            Request::Spin(false) => {
+                self.spinners = None;
+                Ok(Answer::Done)
+            }
+            Request::Progress => {
+                let spinners = self.spinners.as_ref();
+                let progress = spinners
+                    .map(Spinners::progress)
+                    .ok_or_else(|| Error::usage("progress", "nothing spins"))?;
+                Ok(Answer::Progress(nanoseconds(progress.at), progress.counts))
+            }
         }
     }
 }

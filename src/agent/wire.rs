@@ -2,24 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
-
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
-use serde::Serialize;
 
 use crate::error::Error;
 use crate::exit_code::ExitCode;
-use crate::host::clock;
 use crate::load::half::{HalfFlow, HalfResult, Role, Run};
 use crate::load::{Datagrams, LoadSpec, Sender};
+use crate::model::cpuset::CpuSet;
+use crate::model::histogram::Histogram;
 use crate::model::measurement::{Direction, Protocol};
-use crate::model::units::BitRate;
+use crate::model::party::{Facts, WayOut};
+use crate::model::units::{BitRate, CpuId};
 
 /// Both sides must speak the same.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The longest line before the other side has proven anything.
 pub const GREETING_BYTES: usize = 1024;
 /// The longest request.
@@ -32,8 +29,6 @@ pub const GREETING_PATIENCE: Duration = Duration::from_secs(5);
 pub const SILENCE: Duration = Duration::from_secs(10);
 /// Length of a nonce in hexadecimal digits.
 const NONCE: usize = 64;
-/// How often waiting looks at the stop flag.
-const SLICE: Duration = Duration::from_millis(100);
 
 /// The agent speaks first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,6 +77,18 @@ pub enum Request {
     Quiet(bool),
     /// Ends the run; at once is without waiting for what is under way.
     Finish(bool),
+    /// WAN: answers probes of this run at this address, until `probed`.
+    Echo(u64, IpAddr),
+    /// LAN: sends probes of this run there, until `probed`.
+    Probe(u64, SocketAddr),
+    /// Whether probes that are sent from now on count.
+    Window(bool),
+    /// Ends probing, or answering.
+    Probed,
+    /// Starts a spinner of the lowest priority on each CPU, or ends them all.
+    Spin(bool),
+    /// How far the spinners have come.
+    Progress,
 }
 
 /// What the agent answers.
@@ -101,53 +108,14 @@ pub enum Answer {
     Ports(Vec<u16>),
     /// To `finish`.
     Half(HalfResult),
+    /// To `probed`: the round trips, none from the side that answered.
+    Probed(Histogram),
+    /// To `progress`: the agent's monotonic clock in nanoseconds, and each spinner's count.
+    Progress(u64, Vec<(CpuId, u64)>),
     /// To everything else.
     Done,
     /// It could not be done.
     Failed(Failure),
-}
-
-/// A machine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Facts {
-    /// Version of the program.
-    pub program: String,
-    /// Host name.
-    pub hostname: String,
-    /// Kernel release.
-    pub kernel: String,
-    /// Architecture.
-    pub arch: String,
-    /// Board or product name; empty where nothing tells.
-    pub board: String,
-    /// CPU model; empty where nothing tells.
-    pub cpu_model: String,
-    /// This boot of it, hashed: two agents with the same are on one machine.
-    pub boot: String,
-    /// CPUs that are online.
-    pub cpus: u32,
-    /// Hash of all that discovery found: the same machine in the same state has the same.
-    pub snapshot: String,
-    /// For each address that was asked for.
-    pub ways: Vec<WayOut>,
-}
-
-/// The way to an address.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct WayOut {
-    /// The address.
-    pub to: IpAddr,
-    /// The machine's own address on that way.
-    pub from: IpAddr,
-    /// The device that packets leave by.
-    pub device: String,
-    /// The devices that count the packets on the wire: itself, or the ports of a bridge. Empty where
-    /// no device counts whole frames (PPP, VLANs and tunnels count on another layer).
-    pub counted: Vec<String>,
-    /// Largest IP packet, bytes.
-    pub mtu: u32,
-    /// Speed of the link, Mbit/s, where the device tells.
-    pub speed: Option<u32>,
 }
 
 /// An [`Error`] on its way.
@@ -291,6 +259,15 @@ impl Reader<'_> {
         self.number().map(Some)
     }
 
+    fn cpus(&mut self) -> Result<Option<CpuSet>, String> {
+        let word = self.text()?;
+        if word == "-" {
+            return Ok(None);
+        }
+        let no = |_| format!("no CPUs: \"{}\"", plain(word.as_bytes(), 30));
+        word.parse::<CpuSet>().map(Some).map_err(no)
+    }
+
     /// Which of `words` comes.
     fn choice(&mut self, words: &[&str]) -> Result<usize, String> {
         let word = self.text()?;
@@ -420,8 +397,10 @@ fn put_pairs(words: Words, pairs: &BTreeMap<String, String>) -> Words {
 }
 
 /// The first words of requests, in the order of [`Request::read`].
-const REQUESTS: [&str; 10] =
-    ["facts", "settings", "clock", "sample", "listen", "open", "go", "watch", "quiet", "finish"];
+const REQUESTS: [&str; 16] = [
+    "facts", "settings", "clock", "sample", "listen", "open", "go", "watch", "quiet", "finish",
+    "echo", "probe", "window", "probed", "spin", "progress",
+];
 
 impl Message for Request {
     fn words(&self) -> Words {
@@ -438,6 +417,12 @@ impl Message for Request {
             Self::Watch => Words::of("watch"),
             Self::Quiet(at_once) => Words::of("quiet").flag(*at_once),
             Self::Finish(at_once) => Words::of("finish").flag(*at_once),
+            Self::Echo(id, at) => Words::of("echo").add(id).add(at),
+            Self::Probe(id, to) => Words::of("probe").add(id).add(&to.ip()).add(&to.port()),
+            Self::Window(open) => Words::of("window").flag(*open),
+            Self::Probed => Words::of("probed"),
+            Self::Spin(on) => Words::of("spin").flag(*on),
+            Self::Progress => Words::of("progress"),
         }
     }
 
@@ -464,14 +449,25 @@ impl Message for Request {
             6 => Self::Go(words.number()?),
             7 => Self::Watch,
             8 => Self::Quiet(words.flag()?),
-            _ => Self::Finish(words.flag()?),
+            9 => Self::Finish(words.flag()?),
+            10 => Self::Echo(words.number()?, words.address()?),
+            11 => {
+                let (id, ip) = (words.number()?, words.address()?);
+                Self::Probe(id, SocketAddr::new(ip, words.small()?))
+            }
+            12 => Self::Window(words.flag()?),
+            13 => Self::Probed,
+            14 => Self::Spin(words.flag()?),
+            _ => Self::Progress,
         })
     }
 }
 
 /// The first words of answers, in the order of [`Answer::read`].
-const ANSWERS: [&str; 9] =
-    ["welcome", "facts", "settings", "clock", "sample", "ports", "half", "done", "failed"];
+const ANSWERS: [&str; 11] = [
+    "welcome", "facts", "settings", "clock", "sample", "ports", "half", "done", "probed",
+    "progress", "failed",
+];
 
 impl Message for Answer {
     fn words(&self) -> Words {
@@ -486,6 +482,14 @@ impl Message for Answer {
             Self::Ports(ports) => put_all(Words::of("ports"), ports),
             Self::Half(half) => put_half(half),
             Self::Done => Words::of("done"),
+            Self::Probed(seen) => {
+                let words = Words::of("probed").add(&seen.lost);
+                seen.counts().fold(words, |words, (bucket, count)| words.add(&bucket).add(&count))
+            }
+            Self::Progress(at, counts) => {
+                let words = Words::of("progress").add(at);
+                counts.iter().fold(words, |words, (cpu, count)| words.add(&cpu.0).add(count))
+            }
             Self::Failed(failure) => {
                 Words::of("failed").add(&failure.code).text(&failure.what).text(&failure.hint)
             }
@@ -505,6 +509,24 @@ impl Message for Answer {
             5 => Self::Ports(words.ports()?),
             6 => Self::Half(half(words)?),
             7 => Self::Done,
+            8 => {
+                let mut seen = Histogram::default();
+                seen.lost = words.number()?;
+                while !words.is_over() {
+                    let (bucket, count) = (words.small()?, words.number()?);
+                    if !seen.put(bucket, count) {
+                        return Err("no such bucket".into());
+                    }
+                }
+                Self::Probed(seen)
+            }
+            9 => {
+                let (at, mut counts) = (words.number()?, Vec::new());
+                while !words.is_over() {
+                    counts.push((CpuId(words.small()?), words.number()?));
+                }
+                Self::Progress(at, counts)
+            }
             _ => {
                 let (code, what) = (words.small()?, words.text()?);
                 Self::Failed(Failure { code, what, hint: words.text()? })
@@ -521,10 +543,16 @@ fn put_facts(facts: &Facts) -> Words {
         &facts.arch,
         &facts.board,
         &facts.cpu_model,
+        &facts.virtualisation,
+        &facts.id,
         &facts.boot,
         &facts.snapshot,
     ];
     let words = texts.into_iter().fold(Words::of("facts"), |words, text| words.text(text));
+    let words = match &facts.load_cpus {
+        Some(cpus) => words.add(cpus),
+        None => words.text("-"),
+    };
     facts.ways.iter().fold(words.add(&facts.cpus), |words, way| {
         // No device has a slash in its name (net/core/dev.c `dev_valid_name`).
         let words = words.add(&way.to).add(&way.from).text(&way.device);
@@ -540,8 +568,11 @@ fn facts(words: &mut Reader<'_>) -> Result<Facts, String> {
         arch: words.text()?,
         board: words.text()?,
         cpu_model: words.text()?,
+        virtualisation: words.text()?,
+        id: words.text()?,
         boot: words.text()?,
         snapshot: words.text()?,
+        load_cpus: words.cpus()?,
         cpus: words.small()?,
         ways: Vec::new(),
     };
@@ -665,120 +696,4 @@ pub fn nonce() -> io::Result<String> {
 #[must_use]
 pub fn is_nonce(text: &str) -> bool {
     text.len() == NONCE && text.bytes().all(|b| b.is_ascii_hexdigit())
-}
-
-/// Why there is no further line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NoLine {
-    /// The other side has closed the connection.
-    Closed,
-    /// Nothing whole came in time.
-    Silent,
-    /// A line is longer than any message; its beginning.
-    TooLong(String),
-    /// The connection failed.
-    Failed(String),
-    /// The stop flag was raised.
-    Stopped,
-}
-
-impl std::fmt::Display for NoLine {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Closed => f.write_str("the connection was closed"),
-            Self::Silent => f.write_str("no answer in time"),
-            Self::TooLong(start) => write!(f, "a line without an end: \"{start}\""),
-            Self::Failed(why) => f.write_str(why),
-            Self::Stopped => f.write_str("stopped"),
-        }
-    }
-}
-
-/// A connection on which lines come and go.
-pub struct Lines {
-    socket: TcpStream,
-    buffer: Vec<u8>,
-}
-
-impl Lines {
-    /// Over a connected socket.
-    ///
-    /// # Errors
-    /// What setting its options answered.
-    pub fn new(socket: TcpStream) -> io::Result<Self> {
-        socket.set_nonblocking(false)?;
-        socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(SLICE))?;
-        // A peer that takes nothing is gone.
-        socket.set_write_timeout(Some(GREETING_PATIENCE))?;
-        Ok(Self { socket, buffer: Vec::new() })
-    }
-
-    /// The next line without its end, of at most `most` bytes, within `patience`.
-    ///
-    /// # Errors
-    /// Why there is none.
-    pub fn next(
-        &mut self,
-        most: usize,
-        patience: Duration,
-        stop: &AtomicBool,
-    ) -> Result<Vec<u8>, NoLine> {
-        let deadline = clock::monotonic() + patience;
-        let mut searched = 0;
-        loop {
-            let fresh = self.buffer.get(searched..).unwrap_or_default();
-            if let Some(at) = fresh.iter().position(|b| *b == b'\n').map(|at| searched + at)
-                && at <= most
-            {
-                let rest = self.buffer.split_off(at + 1);
-                let mut line = std::mem::replace(&mut self.buffer, rest);
-                line.pop();
-                return Ok(line);
-            }
-            searched = self.buffer.len();
-            if searched > most {
-                return Err(NoLine::TooLong(plain(&self.buffer, 40)));
-            }
-            if stop.load(Ordering::Relaxed) {
-                return Err(NoLine::Stopped);
-            }
-            if clock::monotonic() >= deadline {
-                return Err(NoLine::Silent);
-            }
-            let mut chunk = [0; 4096];
-            match rustix::net::recv(&self.socket, &mut chunk, RecvFlags::empty()) {
-                Ok((_, 0)) => return Err(NoLine::Closed),
-                Ok((got, _)) => {
-                    self.buffer.extend_from_slice(chunk.get(..got).unwrap_or_default());
-                }
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(Errno::CONNRESET | Errno::PIPE) => return Err(NoLine::Closed),
-                Err(error) => return Err(NoLine::Failed(io::Error::from(error).to_string())),
-            }
-        }
-    }
-
-    /// Sends a message.
-    ///
-    /// # Errors
-    /// Closed or failed; also when the other side takes nothing for seconds.
-    pub fn put<T: Message>(&mut self, message: &T) -> Result<(), NoLine> {
-        let line = line(message);
-        let mut rest = line.as_slice();
-        let deadline = clock::monotonic() + SILENCE;
-        while !rest.is_empty() {
-            if clock::monotonic() >= deadline {
-                return Err(NoLine::Silent);
-            }
-            match rustix::net::send(&self.socket, rest, SendFlags::NOSIGNAL) {
-                Ok(sent) => rest = rest.get(sent..).unwrap_or_default(),
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Err(NoLine::Silent),
-                Err(Errno::CONNRESET | Errno::PIPE) => return Err(NoLine::Closed),
-                Err(error) => return Err(NoLine::Failed(io::Error::from(error).to_string())),
-            }
-        }
-        Ok(())
-    }
 }

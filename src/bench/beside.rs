@@ -5,15 +5,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{Context, measure_with};
+use super::{Bed, measure_with};
 use crate::error::Result;
 use crate::experiment::CONFIDENCE;
 use crate::experiment::stats::t_interval;
 use crate::host::clock;
-use crate::load::latency::{self, Probe};
-use crate::load::spinner::{Progress, Spinners};
+use crate::load::latency;
+use crate::load::spinner::{self, Progress, Spinning};
 use crate::load::{LoadSpec, Moment};
-use crate::model::cpuset::CpuSet;
 use crate::model::histogram::Histogram;
 use crate::model::measurement::{Direction, Measurement};
 use crate::model::units::CpuId;
@@ -88,45 +87,55 @@ pub struct Headroom {
     pub disturbed: bool,
 }
 
-/// Measures once, with probes beside the load.
+/// Measures once, with probes beside the load. What they saw is missing where a side was lost, which
+/// the measurement then tells.
 ///
 /// # Errors
 /// As [`super::measure`]; not supported when the probe can't be started.
 pub fn with_latency(
-    context: &Context,
+    bed: &dyn Bed,
     spec: &LoadSpec,
     stop: &AtomicBool,
-) -> Result<(Measurement, LatencyBeside)> {
-    let idle = latency::idle(&context.ends, IDLE, stop)?;
-    let probe = Probe::start(&context.ends)?;
-    let measured = measure_with(context, spec, stop, &mut |moment| probe.at(moment));
-    let loaded = probe.finish()?;
+) -> Result<(Measurement, Option<LatencyBeside>)> {
+    let idle = latency::idle(bed.probe()?, IDLE, stop)?;
+    let probe = bed.probe()?;
+    let measured = measure_with(bed, spec, stop, &mut |moment| {
+        if moment != Moment::Within {
+            probe.window(moment == Moment::WindowOpens);
+        }
+    });
+    let loaded = probe.finish();
+    let measured = measured?;
+    let loaded = match loaded {
+        Err(_) if !measured.is_valid() => return Ok((measured, None)),
+        loaded => loaded?,
+    };
     let direction = spec.direction;
     let (idle, loaded) = (Latency::of(&idle), Latency::of(&loaded));
-    Ok((measured?, LatencyBeside { direction, idle, loaded }))
+    Ok((measured, Some(LatencyBeside { direction, idle, loaded })))
 }
 
-/// Measures once, with a spinner of the lowest priority on each of `cpus`; they are calibrated
-/// just before.
+/// Measures once, with a spinner of the lowest priority on each of the router's CPUs; they are
+/// calibrated just before. What they did is missing where the router was lost.
 ///
 /// # Errors
 /// As [`super::measure`]; not supported when a spinner can't be put on its CPU.
 pub fn with_headroom(
-    context: &Context,
+    bed: &dyn Bed,
     spec: &LoadSpec,
-    cpus: &CpuSet,
     stop: &AtomicBool,
-) -> Result<(Measurement, Headroom)> {
-    let spinners = Spinners::start(cpus)?;
-    let alone = spinners.calibrate(stop);
+) -> Result<(Measurement, Option<Headroom>)> {
+    let spinners = bed.spin()?;
+    let spinners = &*spinners;
+    let alone = spinner::calibrate(spinners, stop)?;
     let mut edges = Vec::new();
     let inside = AtomicBool::new(false);
     let over = AtomicBool::new(false);
     let (measured, slices) = std::thread::scope(|scope| {
-        let sampler = scope.spawn(|| slices(&spinners, &inside, &over));
-        let measured = measure_with(context, spec, stop, &mut |moment| {
+        let sampler = scope.spawn(|| slices(spinners, &inside, &over));
+        let measured = measure_with(bed, spec, stop, &mut |moment| {
             if moment != Moment::Within {
-                edges.push(spinners.progress());
+                edges.extend(spinners.progress());
             }
             inside.store(moment != Moment::WindowCloses, Ordering::Relaxed);
         });
@@ -134,10 +143,8 @@ pub fn with_headroom(
         (measured, sampler.join().unwrap_or_default())
     });
     let measured = measured?;
-    let beside = match edges.as_slice() {
-        [open, close] => close.since(open),
-        _ => Vec::new(),
-    };
+    let [open, close] = edges.as_slice() else { return Ok((measured, None)) };
+    let beside = close.since(open);
     let left = beside.iter().zip(&alone).enumerate().filter(|(_, (_, (_, alone)))| *alone > 0.0);
     let left = left.map(|(nth, ((cpu, got), (_, alone)))| {
         let share = |slice: &Vec<(CpuId, f64)>| Some(slice.get(nth)?.1 / alone);
@@ -148,17 +155,21 @@ pub fn with_headroom(
     let cpus: Vec<Left> = left.collect();
     let idle_cpus = cpus.iter().map(|left| left.share).sum();
     let disturbed = cpus.iter().any(|left| left.share > 1.0 + CALIBRATION_ERROR);
-    Ok((measured, Headroom { direction: spec.direction, cpus, idle_cpus, disturbed }))
+    Ok((measured, Some(Headroom { direction: spec.direction, cpus, idle_cpus, disturbed })))
 }
 
 /// Work per second in each tenth of a second of the window.
-fn slices(spinners: &Spinners, inside: &AtomicBool, over: &AtomicBool) -> Vec<Vec<(CpuId, f64)>> {
+fn slices(
+    spinners: &dyn Spinning,
+    inside: &AtomicBool,
+    over: &AtomicBool,
+) -> Vec<Vec<(CpuId, f64)>> {
     let mut seen = Vec::new();
-    let mut before = None;
+    let mut before: Option<Progress> = None;
     while !over.load(Ordering::Relaxed) {
-        let now = inside.load(Ordering::Relaxed).then(|| spinners.progress());
+        let now = if inside.load(Ordering::Relaxed) { spinners.progress().ok() } else { None };
         if let (Some(then), Some(now)) = (&before, &now) {
-            seen.push(Progress::since(now, then));
+            seen.push(now.since(then));
         }
         before = now;
         clock::sleep(SLICE);
@@ -167,14 +178,14 @@ fn slices(spinners: &Spinners, inside: &AtomicBool, over: &AtomicBool) -> Vec<Ve
 }
 
 /// What is looked at beside a load.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beside {
     /// Nothing.
     Nothing,
     /// Round trips.
     Latency,
-    /// The CPU time left on these.
-    Headroom(CpuSet),
+    /// The CPU time left on the router.
+    Headroom,
 }
 
 /// What was seen beside the loads of several runs.
@@ -193,22 +204,22 @@ pub struct Seen {
 /// # Errors
 /// As [`with_latency`] and [`with_headroom`].
 pub fn measure_directions(
-    context: &Context,
+    bed: &dyn Bed,
     spec: &LoadSpec,
-    beside: &Beside,
+    beside: Beside,
     stop: &AtomicBool,
 ) -> Result<(Vec<Measurement>, Seen)> {
     let mut seen = Seen::default();
     let runs = super::each_direction(spec, &mut |spec| match beside {
-        Beside::Nothing => super::measure(context, spec, stop),
+        Beside::Nothing => super::measure(bed, spec, stop),
         Beside::Latency => {
-            let (measured, latency) = with_latency(context, spec, stop)?;
-            seen.latency.push(latency);
+            let (measured, latency) = with_latency(bed, spec, stop)?;
+            seen.latency.extend(latency);
             Ok(measured)
         }
-        Beside::Headroom(cpus) => {
-            let (measured, headroom) = with_headroom(context, spec, cpus, stop)?;
-            seen.headroom.push(headroom);
+        Beside::Headroom => {
+            let (measured, headroom) = with_headroom(bed, spec, stop)?;
+            seen.headroom.extend(headroom);
             Ok(measured)
         }
     })?;

@@ -6,6 +6,7 @@
 //! ```
 
 pub mod against;
+mod bed;
 pub mod beside;
 pub mod board;
 pub mod driver;
@@ -23,14 +24,15 @@ use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::{HostError, HostResult, Live, clock};
 use crate::lab::{self, Counted, Lab, Programs};
-use crate::load::{self, Ends, FlowResult, LoadResult, LoadSpec, Moment};
+use crate::load::{Ends, FlowResult, LoadResult, LoadSpec, Moment};
 use crate::model::cpuset::CpuSet;
 use crate::model::measurement::{DeviceUse, Direction, Flow, Measurement, Protocol, SideFigures};
 use crate::model::starved::{Rates, starved};
 use crate::model::units::BitRate;
-use crate::sample::{DeviceCounters, DevicesUse, Health, Settings};
+use crate::sample::DevicesUse;
+use bed::NotHeld;
+pub use bed::{Bed, Edge};
 use rules::{DeviceFacts, Facts, FlowFacts};
-use series::Reading;
 
 /// Quiet time before a run, so that the last one's connections are closed on both sides.
 const SETTLE: Duration = Duration::from_millis(50);
@@ -58,6 +60,8 @@ pub struct Context {
     pub counted: Counted,
     /// Whether the router has a flowtable that connections should be in.
     pub flowtable: bool,
+    /// The CPUs that forward; empty until it is known what the router is.
+    pub router_cpus: CpuSet,
     /// What the lab runs as long as this is there.
     pub programs: Arc<Programs>,
 }
@@ -81,6 +85,7 @@ impl Context {
             mtu,
             counted: lab.counted,
             flowtable: lab.spec.shape.flowtable,
+            router_cpus: CpuSet::empty(),
             programs: Arc::clone(&lab.programs),
         }
     }
@@ -105,17 +110,21 @@ impl Context {
 ///
 /// # Errors
 /// As [`load::run`]; not supported or not permitted when counters can't be read.
-pub fn measure(context: &Context, spec: &LoadSpec, stop: &AtomicBool) -> Result<Measurement> {
-    measure_with(context, spec, stop, &mut |_| ())
+pub fn measure(bed: &dyn Bed, spec: &LoadSpec, stop: &AtomicBool) -> Result<Measurement> {
+    measure_with(bed, spec, stop, &mut |_| ())
 }
 
 /// [`measure`], telling `on` of each [`Moment`] from the calling thread.
 fn measure_with(
-    context: &Context,
+    bed: &dyn Bed,
     spec: &LoadSpec,
     stop: &AtomicBool,
     on: &mut dyn FnMut(Moment),
 ) -> Result<Measurement> {
+    spec.check()?;
+    pause(SETTLE, stop);
+    let (before, held) = bed.around(Edge::Before)?;
+    let mut readings = Vec::new();
     // While the connections are still there: each side closes its own when its window is over, which
     // may be before the last moment. A list of many connections is not read more often than twice.
     let mut carried = None;
@@ -126,97 +135,14 @@ fn measure_with(
             Moment::Within => carried.is_none(),
             Moment::WindowCloses => true,
         };
-        if wanted && context.flowtable {
-            carried = carried.max(lab::offloaded(&context.router, protocol(spec)));
+        if wanted {
+            carried = carried.max(bed.offloaded(spec));
         }
-    };
-    let mut bed = LabBed(context);
-    let mut measured = measure_on(&mut bed, spec, stop, &mut edge)?;
-    measured.notes.extend(flowtable(context, spec, carried));
-    Ok(measured)
-}
-
-/// Who runs the load, and who reads the router's counters: a lab on this machine, or agents.
-trait Bed {
-    /// Runs the load.
-    fn load(
-        &self,
-        spec: &LoadSpec,
-        stop: &AtomicBool,
-        on: &mut dyn FnMut(Moment),
-    ) -> Result<LoadResult>;
-    /// The router's counters now; called at both ends of the window and where its pieces meet.
-    fn reading(&self, moment: Moment) -> Result<Reading>;
-    /// The router's devices now, and what must stay as it is; called before and after the run.
-    fn around(&self) -> Result<(DeviceCounters, Held)>;
-    /// Where the router counted the payload of `direction`; `None` where nobody can tell.
-    fn device(&self, moved: &DevicesUse, direction: Direction) -> Option<DeviceFacts>;
-    /// Header bytes per packet beside the IP packet's, as that device counts them.
-    fn link_header(&self, direction: Direction) -> u32;
-    /// Whether the generator ran on the CPUs that forward.
-    fn shared_cpus(&self) -> bool;
-    /// Largest IP packet on the path, bytes.
-    fn mtu(&self) -> u32;
-    /// What else is known after a run.
-    fn add(&self, _measured: &mut Measurement) {}
-}
-
-struct LabBed<'a>(&'a Context);
-
-impl Bed for LabBed<'_> {
-    fn load(
-        &self,
-        spec: &LoadSpec,
-        stop: &AtomicBool,
-        on: &mut dyn FnMut(Moment),
-    ) -> Result<LoadResult> {
-        load::run(&self.0.ends, spec, stop, on)
-    }
-
-    fn reading(&self, _: Moment) -> Result<Reading> {
-        told(Reading::take(&self.0.router, &self.0.devices()))
-    }
-
-    fn around(&self) -> Result<(DeviceCounters, Held)> {
-        let devices = self.0.devices();
-        let counters = told(DeviceCounters::read(&self.0.router, &devices))?;
-        Ok((counters, Held::read(&self.0.router)))
-    }
-
-    fn device(&self, moved: &DevicesUse, direction: Direction) -> Option<DeviceFacts> {
-        device(moved, self.0.counted(direction))
-    }
-
-    fn link_header(&self, direction: Direction) -> u32 {
-        self.0.counted(direction).header
-    }
-
-    fn shared_cpus(&self) -> bool {
-        self.0.shared_cpus
-    }
-
-    fn mtu(&self) -> u32 {
-        self.0.mtu
-    }
-}
-
-fn measure_on(
-    bed: &mut dyn Bed,
-    spec: &LoadSpec,
-    stop: &AtomicBool,
-    on: &mut dyn FnMut(Moment),
-) -> Result<Measurement> {
-    spec.check()?;
-    pause(SETTLE, stop);
-    let (before, held) = bed.around()?;
-    let mut readings = Vec::new();
-    let mut edge = |moment: Moment| {
-        on(moment);
         readings.push(bed.reading(moment));
     };
     let load = bed.load(spec, stop, &mut edge)?;
     pause(DRAIN, stop);
-    let (after, now) = bed.around()?;
+    let (after, now) = bed.around(Edge::After)?;
     let moved = after.since(&before);
     let held = now.since(&held);
     let readings = readings.into_iter().collect::<Result<Vec<_>>>()?;
@@ -234,33 +160,8 @@ fn measure_on(
         refusals: rules::refusals(&facts),
         notes: notes(bed.shared_cpus(), &load),
     };
-    bed.add(&mut measured);
+    bed.add(spec, carried, &mut measured);
     Ok(measured)
-}
-
-/// What must stay as it is while it is measured.
-struct Held {
-    health: Health,
-    settings: Settings,
-}
-
-impl Held {
-    fn read(router: &Live) -> Self {
-        Self { health: Health::read(router), settings: Settings::read(router) }
-    }
-
-    fn since(&self, before: &Self) -> NotHeld {
-        NotHeld {
-            throttled: self.health.throttled_since(&before.health),
-            differing: self.settings.changed_since(&before.settings),
-        }
-    }
-}
-
-/// What did not.
-struct NotHeld {
-    throttled: Vec<String>,
-    differing: Vec<String>,
 }
 
 /// Measures each direction that `spec` consists of alone, and then both at once if that is what
@@ -269,11 +170,11 @@ struct NotHeld {
 /// # Errors
 /// As [`measure`].
 pub fn measure_directions(
-    context: &Context,
+    bed: &dyn Bed,
     spec: &LoadSpec,
     stop: &AtomicBool,
 ) -> Result<Vec<Measurement>> {
-    each_direction(spec, &mut |spec| measure(context, spec, stop))
+    each_direction(spec, &mut |spec| measure(bed, spec, stop))
 }
 
 /// [`measure_directions`] with another way to measure one.
@@ -392,28 +293,6 @@ fn flow_of(flow: &FlowResult, seconds: f64) -> Flow {
         received: flow.datagrams.map(|d| d.received),
         generator_cpu: if seconds > 0.0 { flow.cpu_seconds / seconds } else { 0.0 },
     }
-}
-
-/// By its name in the kernel's list of connections.
-fn protocol(spec: &LoadSpec) -> &'static str {
-    match spec.protocol {
-        Protocol::Tcp => "tcp",
-        Protocol::Udp => "udp",
-    }
-}
-
-/// What is known of a flowtable's part in it.
-fn flowtable(context: &Context, spec: &LoadSpec, carried: Option<u64>) -> Option<String> {
-    let streams = spec.streams as usize * spec.directions().len();
-    context.flowtable.then(|| match carried {
-        Some(carried) => format!(
-            "the flowtable carried {carried} {} connections; the load has {streams}",
-            protocol(spec)
-        ),
-        None => "whether the flowtable carried the connections is not known: this kernel does not \
-                 list them (CONFIG_NF_CONNTRACK_PROCFS)"
-            .to_owned(),
-    })
 }
 
 fn notes(shared_cpus: bool, load: &LoadResult) -> Vec<String> {

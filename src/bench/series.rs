@@ -6,7 +6,7 @@ use crate::model::measurement::{CpuUse, DeviceUse, Piece};
 use crate::sample::{CpuCounters, DeviceCounters};
 
 /// The counters at a piece's edge.
-pub(super) struct Reading {
+pub struct Reading {
     pub(super) cpus: CpuCounters,
     pub(super) devices: DeviceCounters,
 }

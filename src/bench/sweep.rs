@@ -13,7 +13,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::{Context, measure};
+use super::{Bed, measure};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::clock;
@@ -39,8 +39,6 @@ const LOWEST_SHARE: f64 = 0.001;
 const FEWEST_PACKETS: f64 = 100.0;
 /// The slowest that the generator sends, bit/s of payload (see [`LoadSpec::check`]).
 const SLOWEST: f64 = 1000.0;
-/// Packets of a stream beside its data: greetings, ends and answers, some of them repeated.
-const TALK_PER_STREAM: u64 = 40;
 /// Seconds at the start of a TCP run that do not count: the window of a stream grows.
 pub const TCP_OMIT: f64 = 0.2;
 /// Ethernet, IPv4 and TCP header with timestamps: what device counters count beside the payload.
@@ -49,7 +47,7 @@ const TCP_HEADERS: f64 = 66.0;
 /// One router, and how it is loaded throughout a sweep.
 pub struct Sweeper<'a> {
     /// The router and the generator.
-    pub context: &'a Context,
+    pub bed: &'a dyn Bed,
     /// Which way; never [`Direction::Both`].
     pub direction: Direction,
     /// Parallel streams.
@@ -73,13 +71,13 @@ impl Sweeper<'_> {
         rate: Option<PacketRate>,
         seconds: f64,
     ) -> Result<SweepPoint> {
-        let payload = payload(frame, self.context.mtu)?;
+        let payload = payload(frame, self.bed.mtu())?;
         let bits = rate.map(|rate| rate.bits(payload));
         let mut spec = LoadSpec::udp(self.direction, self.streams, seconds, bits);
         spec.datagram = payload as usize;
         // Loss at a rate that was not asked for would be taken for that of the one that was.
         spec.steady = true;
-        let run = measure(self.context, &spec, self.stop)?;
+        let run = measure(self.bed, &spec, self.stop)?;
         let flow = run.flows.first();
         let lost = flow.and_then(|f| f.lost);
         let sent = flow.and_then(|f| Some(f.lost? + f.received?));
@@ -109,12 +107,12 @@ impl Sweeper<'_> {
     pub fn tcp(&mut self, size: u32, mss: Option<u32>, seconds: f64) -> Result<SweepPoint> {
         let mut spec = LoadSpec::tcp(self.direction, self.streams, seconds, TCP_OMIT);
         spec.mss = mss;
-        let run = measure(self.context, &spec, self.stop)?;
+        let run = measure(self.bed, &spec, self.stop)?;
         let goodput = run.rate();
         let payload = run.packet_bytes - TCP_HEADERS;
         let point = SweepPoint {
             size,
-            frame: mss.map_or_else(|| Frame::of_ip_packet(self.context.mtu), Frame::of_mss),
+            frame: mss.map_or_else(|| Frame::of_ip_packet(self.bed.mtu()), Frame::of_mss),
             asked: None,
             offered: None,
             achieved: PacketRate(if payload > 0.0 { goodput.0 / 8.0 / payload } else { 0.0 }),
@@ -222,7 +220,7 @@ impl Sweeper<'_> {
             },
         };
         record.maximum = maximum;
-        let slowest = SLOWEST / PacketRate(1.0).bits(payload(frame, self.context.mtu)?).0;
+        let slowest = SLOWEST / PacketRate(1.0).bits(payload(frame, self.bed.mtu())?).0;
         let shortest = goals.iter().map(|g| g.initial_trial).fold(f64::INFINITY, f64::min);
         let enough = (FEWEST_PACKETS / shortest).min(maximum.0 * 0.5);
         let minimum = (maximum.0 * LOWEST_SHARE).max(slowest).max(enough);
@@ -345,21 +343,11 @@ impl Sweeper<'_> {
         match (sent, lost) {
             (Some(_), Some(0)) => None,
             (Some(sent), Some(lost)) => {
-                let behind = self.lost_behind(run, sent - lost);
+                let behind = self.bed.lost_behind(run, sent.saturating_sub(lost), self.streams);
                 Some(if behind * 2 > lost { Limit::Receiver } else { Limit::Router })
             }
             _ => refused(RefusalCode::GeneratorBound).then_some(Limit::Sender),
         }
-    }
-
-    /// Packets that the router sent out and that did not arrive.
-    fn lost_behind(&self, run: &Measurement, received: u64) -> u64 {
-        let out = match self.direction {
-            Direction::Down => &self.context.lan_device,
-            Direction::Up | Direction::Both => &self.context.wan_device,
-        };
-        let forwarded = run.devices.iter().find(|d| d.device == *out).map_or(0, |d| d.tx_packets);
-        forwarded.saturating_sub(received + TALK_PER_STREAM * u64::from(self.streams))
     }
 }
 

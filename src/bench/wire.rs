@@ -5,58 +5,65 @@
 //!   lan agent ── data connections ──▶ router (agent, where there is one) ──▶ wan agent
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use serde::Serialize;
-
+use super::Bed;
+use super::bed::{Edge, Held};
 use super::rules::DeviceFacts;
 use super::series::Reading;
-use super::{Bed, Held, each_direction, measure_on};
-use crate::agent::wire::{Answer, Facts, Request, WayOut};
-use crate::agent::{Agent, ClockOffset, Files, Sample};
+use crate::agent::wire::{Answer, Request};
+use crate::agent::{self, Agent, Files, Sample};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
+use crate::host::{Live, clock};
 use crate::lab::Counted;
 use crate::load::half::{Run, drive};
+use crate::load::latency::Probing;
+use crate::load::spinner::Spinning;
 use crate::load::{LoadResult, LoadSpec, Moment};
 use crate::model::measurement::{
     CpuUse, Direction, EvidenceClass, Measurement, Refusal, RefusalCode,
 };
+use crate::model::party::{Facts, Party, WayOut};
+use crate::model::snapshot::Machine;
+use crate::model::units::BitRate;
 use crate::sample::{DeviceCounters, DevicesUse, Settings};
 
 /// A CPU of a host above this share of its time had nothing left for more load.
 const BUSY: f64 = 0.90;
-
-/// One agent's machine, for the record.
-#[derive(Debug, Clone, Serialize)]
-pub struct Party {
-    /// `lan`, `wan` or `router`.
-    pub role: &'static str,
-    /// What the agent says of its machine.
-    #[serde(flatten)]
-    pub facts: Facts,
-    /// How its clocks differed from the controller's at the beginning.
-    pub clock: ClockOffset,
-    /// Its settings at the beginning; the router's only.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub settings: BTreeMap<String, String>,
-    #[serde(skip)]
-    agent: Agent,
-}
+/// How often every agent hears of its controller, whatever else goes on: settings may take long to
+/// settle, and agents give up a controller that is silent for ten seconds.
+const BEAT: Duration = Duration::from_secs(2);
 
 /// The machines of a measurement.
 pub struct Wire {
-    /// LAN, WAN, and the router where it has an agent.
+    /// LAN, WAN, and the router where it has an agent; for the record.
     pub parties: Vec<Party>,
     /// Where the LAN finds the WAN.
     pub address: IpAddr,
     /// Whether some of them are one machine.
     pub shared: bool,
-    /// Readings of the hosts' CPUs at the window's ends, and of their devices around the run.
+    /// In the order of the parties.
+    agents: Vec<Agent>,
+    /// The router is this machine: what is tried out on it is looked after elsewhere.
+    here: bool,
+    /// Readings of all at the window's ends and around the run.
     seen: Mutex<Vec<Vec<Sample>>>,
+    over: Arc<AtomicBool>,
+}
+
+/// Who takes part.
+pub struct Agents {
+    /// The host behind the router.
+    pub lan: Agent,
+    /// The host before it.
+    pub wan: Agent,
+    /// The router, where it has one.
+    pub router: Option<Agent>,
 }
 
 impl Wire {
@@ -64,45 +71,65 @@ impl Wire {
     ///
     /// # Errors
     /// What an agent answered, or that it is gone; no way from one side to the other.
-    pub fn new(lan: Agent, wan: Agent, router: Option<Agent>, address: IpAddr) -> Result<Self> {
-        let lan = party("lan", lan, &[address])?;
-        let from: Vec<IpAddr> = lan.facts.ways.iter().map(|way| way.from).collect();
-        let mut wan = party("wan", wan, &[])?;
-        let router = match router {
+    pub fn new(agents: Agents, address: IpAddr) -> Result<Self> {
+        let Agents { lan, wan, router } = agents;
+        let here = router.as_ref().is_some_and(|router| router.peer().is_none());
+        let near = party("lan", &lan, &[address])?;
+        let from: Vec<IpAddr> = near.facts.ways.iter().map(|way| way.from).collect();
+        let mut far = party("wan", &wan, &[])?;
+        let middle = match &router {
             None => None,
             Some(router) => {
                 let to: Vec<IpAddr> = from.iter().copied().chain([address]).collect();
-                let mut router = party("router", router, &to)?;
-                router.settings = settings(&router.agent)?;
-                Some(router)
+                let mut middle = party("router", router, &to)?;
+                if !here {
+                    middle.settings = settings(router)?;
+                }
+                Some(middle)
             }
         };
         // The WAN host's way back leads to the router, or to the LAN; behind NAT it may know none.
-        let back = router.iter().flat_map(|r| &r.facts.ways).find(|w| w.to == address);
+        let back = middle.iter().flat_map(|r| &r.facts.ways).find(|w| w.to == address);
         let back = back.map(|w| w.from).or(from.first().copied());
         if let Some(back) = back
-            && let Ok(facts) = facts(&wan.agent, &[back])
+            && let Ok(facts) = facts(&wan, &[back])
         {
-            wan.facts = facts;
+            far.facts = facts;
         }
-        let parties: Vec<Party> = [lan, wan].into_iter().chain(router).collect();
-        let boots: std::collections::BTreeSet<&str> =
-            parties.iter().map(|p| p.facts.boot.as_str()).collect();
+        let parties: Vec<Party> = [near, far].into_iter().chain(middle).collect();
+        let boots: BTreeSet<&str> = parties.iter().map(|p| p.facts.boot.as_str()).collect();
         let shared = boots.len() < parties.len();
-        Ok(Self { parties, address, shared, seen: Mutex::default() })
+        let agents: Vec<Agent> = [lan, wan].into_iter().chain(router).collect();
+        let over = Arc::new(AtomicBool::new(false));
+        beat(agents.clone(), Arc::clone(&over))?;
+        let seen = Mutex::default();
+        Ok(Self { parties, address, shared, agents, here, seen, over })
     }
 
-    /// What a figure from here is evidence of: agents on one machine make no wire.
+    /// The rate of the slowest link that is known, bit/s; `None` in namespaces of one machine, whose
+    /// links have none.
     #[must_use]
-    pub fn class(&self) -> EvidenceClass {
-        if self.shared { EvidenceClass::Lab } else { EvidenceClass::Wire }
+    pub fn link(&self) -> Option<BitRate> {
+        let ways = self.parties.iter().flat_map(|p| &p.facts.ways).filter(|_| !self.shared);
+        ways.filter_map(|way| way.speed).min().map(|mbit| BitRate(f64::from(mbit) * 1e6))
     }
 
-    /// Largest IP packet on all of the ways that are known, bytes.
+    /// The router, as far as it is known.
     #[must_use]
-    pub fn mtu(&self) -> u32 {
-        let ways = self.parties.iter().flat_map(|p| &p.facts.ways);
-        ways.map(|way| way.mtu).min().unwrap_or(1500)
+    pub fn machine(&self) -> Machine {
+        let Some(router) = self.router() else { return Machine::default() };
+        let facts = router.facts.clone();
+        let told = |text: String| Some(text).filter(|text| !text.is_empty());
+        Machine {
+            hostname: facts.hostname,
+            kernel: facts.kernel,
+            arch: facts.arch,
+            board: told(facts.board),
+            cpu_model: told(facts.cpu_model),
+            virtualisation: told(facts.virtualisation),
+            id: told(facts.id),
+            ..Machine::default()
+        }
     }
 
     /// Settings of the router that are not what they were at the beginning.
@@ -110,10 +137,13 @@ impl Wire {
     /// # Errors
     /// When the router's agent is gone.
     fn changed(&self) -> Result<Vec<String>> {
-        let Some(router) = self.router() else { return Ok(Vec::new()) };
-        let now = settings(&router.agent)?;
+        let (Some(router), Some(agent), false) = (self.router(), self.agents.get(2), self.here)
+        else {
+            return Ok(Vec::new());
+        };
+        let now = settings(agent)?;
         let then = &router.settings;
-        let names: std::collections::BTreeSet<&String> = then.keys().chain(now.keys()).collect();
+        let names: BTreeSet<&String> = then.keys().chain(now.keys()).collect();
         let show = |value: Option<&String>| value.map_or("gone", String::as_str).to_owned();
         let differing = names.into_iter().filter(|name| then.get(*name) != now.get(*name));
         Ok(differing
@@ -121,8 +151,10 @@ impl Wire {
             .collect())
     }
 
-    fn router(&self) -> Option<&Party> {
-        self.parties.iter().find(|p| p.role == "router")
+    /// The router, where it has an agent.
+    #[must_use]
+    pub fn router(&self) -> Option<&Party> {
+        self.parties.get(2)
     }
 
     /// The router's way to the LAN (true) or to the WAN.
@@ -131,44 +163,68 @@ impl Wire {
         ways.iter().find(|way| (way.to == self.address) != lan)
     }
 
-    /// All samples now, in the order of the parties.
-    fn samples(&self) -> Result<Vec<Sample>> {
-        self.parties.iter().map(Party::sample).collect()
-    }
-
-    /// What was read before the run.
-    fn first(&self) -> Option<Vec<Sample>> {
-        self.seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner).first().cloned()
-    }
-
-    fn note(&self, samples: &[Sample]) {
-        let mut seen = self.seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        seen.push(samples.to_vec());
-    }
-}
-
-impl Party {
-    /// Its counters now.
-    fn sample(&self) -> Result<Sample> {
+    fn sample(&self, at: usize) -> Result<Option<Sample>> {
+        let (Some(party), Some(agent)) = (self.parties.get(at), self.agents.get(at)) else {
+            return Ok(None);
+        };
         let mut devices: Vec<String> = Vec::new();
-        for way in &self.facts.ways {
+        for way in &party.facts.ways {
             for device in way.counted.iter().chain([&way.device]) {
                 if !devices.contains(device) {
                     devices.push(device.clone());
                 }
             }
         }
-        match self.agent.ask(&Request::Sample(devices.clone()))? {
-            Answer::Sample(files) => Sample::read(&Files::sent(files), &devices),
-            _ => Err(self.agent.unexpected()),
+        match agent.ask(&Request::Sample(devices.clone()))? {
+            Answer::Sample(files) => Sample::read(&Files::sent(files), &devices).map(Some),
+            _ => Err(agent.unexpected()),
         }
+    }
+
+    /// All samples now, in the order of the parties.
+    fn samples(&self) -> Result<Vec<Sample>> {
+        let all = (0..self.parties.len()).map(|at| self.sample(at).map(Option::into_iter));
+        Ok(all.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Vec<Vec<Sample>>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a party's samples were at the run's and the window's ends.
+    fn edges(&self, at: usize) -> Option<[Sample; 4]> {
+        let seen = self.seen();
+        let of = |samples: &Vec<Sample>| samples.get(at).cloned();
+        let [before, open, close, after] = seen.as_slice() else { return None };
+        Some([of(before)?, of(open)?, of(close)?, of(after)?])
     }
 }
 
-fn party(role: &'static str, agent: Agent, to: &[IpAddr]) -> Result<Party> {
+impl Drop for Wire {
+    fn drop(&mut self) {
+        // Not waited for: an agent that is gone may keep it for seconds.
+        self.over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Tells the agents that their controller is there.
+fn beat(agents: Vec<Agent>, over: Arc<AtomicBool>) -> Result<()> {
+    let work = move || {
+        while clock::wait_until(clock::monotonic() + BEAT, BEAT / 10, &over) {
+            for agent in &agents {
+                // One that is gone says so to whoever wants something of it.
+                drop(agent.ask(&Request::Watch));
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("lr-beat".into()).stack_size(128 << 10);
+    thread.spawn(work).map(drop).map_err(|e| Error::not_supported("start a thread", e))
+}
+
+fn party(role: &str, agent: &Agent, to: &[IpAddr]) -> Result<Party> {
     let clock = agent.compare_clocks()?;
-    let facts = facts(&agent, to)?;
-    Ok(Party { role, facts, clock, settings: BTreeMap::new(), agent })
+    let facts = facts(agent, to)?;
+    Ok(Party { role: role.to_owned(), facts, clock, settings: BTreeMap::new() })
 }
 
 fn facts(agent: &Agent, to: &[IpAddr]) -> Result<Facts> {
@@ -185,35 +241,27 @@ fn settings(agent: &Agent) -> Result<BTreeMap<String, String>> {
     }
 }
 
-/// Each direction that `spec` consists of alone, and then both at once if that is what is asked.
-///
-/// # Errors
-/// As [`drive`]; when an agent is gone before there is anything to tell.
-pub fn measure_directions(
-    wire: &Wire,
-    spec: &LoadSpec,
-    stop: &AtomicBool,
-) -> Result<Vec<Measurement>> {
-    each_direction(spec, &mut |spec| {
-        wire.seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clear();
-        measure_on(&mut WireBed(wire), spec, stop, &mut |_| ())
-    })
-}
+impl Bed for Wire {
+    /// Agents on one machine make no wire, and a virtual router has no card of its own.
+    fn class(&self) -> EvidenceClass {
+        match self.router() {
+            _ if self.shared => EvidenceClass::Lab,
+            Some(router) if !router.facts.virtualisation.is_empty() => EvidenceClass::Vm,
+            _ => EvidenceClass::Wire,
+        }
+    }
 
-struct WireBed<'a>(&'a Wire);
-
-impl Bed for WireBed<'_> {
     fn load(
         &self,
         spec: &LoadSpec,
         stop: &AtomicBool,
         on: &mut dyn FnMut(Moment),
     ) -> Result<LoadResult> {
-        let run = Run { spec: spec.clone(), id: fastrand::u64(..), address: self.0.address };
-        let [lan, wan, ..] = self.0.parties.as_slice() else {
+        let run = Run { spec: spec.clone(), id: fastrand::u64(..), address: self.address };
+        let [lan, wan, ..] = self.agents.as_slice() else {
             return Err(Error::usage("bench", "two sides are needed"));
         };
-        let ran = drive(&mut lan.agent.clone(), &mut wan.agent.clone(), &run, stop, on);
+        let ran = drive(&mut lan.clone(), &mut wan.clone(), &run, stop, on);
         ran.map_err(|error| match error.remedy() {
             None if error.code() == ExitCode::Refused => error.hint(
                 "if that is about data and not control: does a firewall on the WAN host let the \
@@ -225,12 +273,12 @@ impl Bed for WireBed<'_> {
 
     fn reading(&self, moment: Moment) -> Result<Reading> {
         let sample = if moment == Moment::Within {
-            self.0.router().and_then(|router| router.sample().ok())
+            self.sample(2).ok().flatten()
         } else {
             // A party that is lost during the run is told by the load, which then has no
             // acknowledgement; its counters are not the point any more.
-            self.0.samples().ok().and_then(|samples| {
-                self.0.note(&samples);
+            self.samples().ok().and_then(|samples| {
+                self.seen().push(samples.clone());
                 samples.into_iter().nth(2)
             })
         };
@@ -238,21 +286,25 @@ impl Bed for WireBed<'_> {
         Ok(Reading { cpus, devices })
     }
 
-    fn around(&self) -> Result<(DeviceCounters, Held)> {
-        let samples = match self.0.samples() {
+    fn around(&self, edge: Edge) -> Result<(DeviceCounters, Held)> {
+        if edge == Edge::Before {
+            self.seen().clear();
+        }
+        let samples = match self.samples() {
             Ok(samples) => samples,
             // Lost on the way: the load says so, and nothing is known to have been counted since.
-            Err(error) => self.0.first().ok_or(error)?,
+            Err(error) => self.seen().first().cloned().ok_or(error)?,
         };
-        self.0.note(&samples);
+        self.seen().push(samples.clone());
         let router = samples.into_iter().nth(2);
         let (devices, health) = router.map(|r| (r.devices, r.health)).unwrap_or_default();
-        // All settings of the router are compared in `add`, by another request.
-        Ok((devices, Held { health, settings: Settings::default() }))
+        // All settings of another machine are compared in `add`, by another request.
+        let settings = if self.here { Settings::read(&Live::here()) } else { Settings::default() };
+        Ok((devices, Held { health, settings }))
     }
 
     fn device(&self, moved: &DevicesUse, direction: Direction) -> Option<DeviceFacts> {
-        let way = self.0.way(direction != Direction::Down)?;
+        let way = self.way(direction != Direction::Down)?;
         let ports = moved.devices.iter().filter(|d| way.counted.contains(&d.device));
         let (packets, bytes) = ports.fold((0, 0), |(packets, bytes), port| {
             (packets + port.rx_packets, bytes + port.rx_bytes)
@@ -267,43 +319,64 @@ impl Bed for WireBed<'_> {
     }
 
     fn shared_cpus(&self) -> bool {
-        self.0.shared
+        self.shared
     }
 
     fn mtu(&self) -> u32 {
-        self.0.mtu()
+        let ways = self.parties.iter().flat_map(|p| &p.facts.ways);
+        ways.map(|way| way.mtu).min().unwrap_or(1500)
     }
 
-    fn add(&self, measured: &mut Measurement) {
-        let wire = self.0;
+    /// By what the receiving host itself says that it dropped: its card's counters would take others'
+    /// packets for ours.
+    fn lost_behind(&self, run: &Measurement, _: u64, _: u32) -> u64 {
+        let receiver = usize::from(run.direction != Direction::Down);
+        let Some([before, .., after]) = self.edges(receiver) else { return 0 };
+        let backlog: u64 = after.cpus.since(&before.cpus).iter().map(|cpu| cpu.dropped).sum();
+        let devices = after.devices.since(&before.devices).devices;
+        let card: u64 = devices.iter().map(|device| device.dropped).sum();
+        after.overflowed.saturating_sub(before.overflowed) + backlog + card
+    }
+
+    fn probe(&self) -> Result<Box<dyn Probing>> {
+        match self.agents.as_slice() {
+            [lan, wan, ..] => agent::probe(lan, wan, self.address),
+            _ => Err(Error::usage("probe round trips", "two sides are needed")),
+        }
+    }
+
+    fn spin(&self) -> Result<Box<dyn Spinning>> {
+        let router = self.agents.get(2).ok_or_else(|| {
+            Error::usage("measure what the router has left", "it has no agent")
+                .hint("run `linerate agent` on the router too, and name it with --router HOST")
+        })?;
+        agent::spin(router)
+    }
+
+    fn celsius(&self) -> Option<f64> {
+        self.sample(2).ok().flatten()?.health.celsius()
+    }
+
+    fn add(&self, _: &LoadSpec, _: Option<u64>, measured: &mut Measurement) {
         let mut refuse = |code, why| measured.refusals.push(Refusal { code, why });
-        let seen = wire.seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        if let [before, open, close, after] = seen.as_slice() {
-            for (at, party) in wire.parties.iter().enumerate().take(2) {
-                let at = |samples: &[Sample]| samples.get(at).cloned();
-                let (Some(before), Some(open), Some(close), Some(after)) =
-                    (at(before), at(open), at(close), at(after))
-                else {
-                    continue;
-                };
-                if !wire.shared
-                    && let Some(why) = busy(party.role, &close.cpus.since(&open.cpus))
-                {
-                    refuse(RefusalCode::GeneratorBound, why);
-                }
-                let changed = after.devices.since(&before.devices).changed;
-                if !changed.is_empty() {
-                    let why = format!("{} host: {}", party.role, changed.join("; "));
-                    refuse(RefusalCode::LinkChanged, why);
-                }
-                let throttled = after.health.throttled_since(&before.health);
-                if !throttled.is_empty() {
-                    let why = format!("{} host: {}", party.role, throttled.join("; "));
-                    refuse(RefusalCode::Throttled, why);
-                }
+        for (at, party) in self.parties.iter().enumerate().take(2) {
+            let Some([before, open, close, after]) = self.edges(at) else { continue };
+            let role = &party.role;
+            if !self.shared
+                && let Some(why) = busy(role, &close.cpus.since(&open.cpus))
+            {
+                refuse(RefusalCode::GeneratorBound, why);
+            }
+            let changed = after.devices.since(&before.devices).changed;
+            if !changed.is_empty() {
+                refuse(RefusalCode::LinkChanged, format!("{role} host: {}", changed.join("; ")));
+            }
+            let throttled = after.health.throttled_since(&before.health);
+            if !throttled.is_empty() {
+                refuse(RefusalCode::Throttled, format!("{role} host: {}", throttled.join("; ")));
             }
         }
-        match wire.changed() {
+        match self.changed() {
             Ok(changed) if changed.is_empty() => {}
             Ok(changed) => refuse(RefusalCode::SettingsDiffer, changed.join("; ")),
             Err(error) => {
@@ -311,7 +384,7 @@ impl Bed for WireBed<'_> {
                 refuse(RefusalCode::SettingsDiffer, why);
             }
         }
-        if wire.router().is_none() {
+        if self.router().is_none() {
             measured.notes.push(
                 "without an agent on the router nothing is known of its CPUs, and no counter of its \
                  devices confirms the figure (--router HOST)"
@@ -319,7 +392,7 @@ impl Bed for WireBed<'_> {
             );
         } else if [true, false]
             .iter()
-            .any(|lan| wire.way(*lan).is_none_or(|w| w.counted.is_empty()))
+            .any(|lan| self.way(*lan).is_none_or(|w| w.counted.is_empty()))
         {
             measured.notes.push(
                 "a device of the router counts no whole frames (PPP, VLAN, tunnel): that direction \

@@ -12,6 +12,7 @@ use crate::agent::{PORT, Server, serve};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::{HostRead, Live};
+use crate::model::cpuset::CpuSet;
 
 /// Where a token may be, beside a file.
 const TOKEN: &str = "LINERATE_TOKEN";
@@ -33,6 +34,9 @@ pub struct AgentArgs {
     /// The secret that controllers must have: 16 bytes or more [default: $LINERATE_TOKEN]
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// CPUs for the load's threads, away from those that the card interrupts [default: any]
+    #[arg(long, value_name = "LIST", value_parser = cpus)]
+    pub cpus: Option<CpuSet>,
 }
 
 /// Runs the command.
@@ -48,7 +52,7 @@ pub(super) fn run(context: &Context, args: &AgentArgs) -> Result<ExitCode> {
     let out = context.out;
     out.say(format_args!("agent on {}, {who}; Ctrl-C ends it", server.address()));
     out.say("on request it sends and takes test traffic and reads counters; it changes no setting");
-    serve(&server, token.as_ref(), &stop, &|line| out.say(line))?;
+    serve(&server, token.as_ref(), args.cpus.as_ref(), &stop, &|line| out.say(line))?;
     out.say("agent: stopped");
     Ok(ExitCode::Done)
 }
@@ -69,6 +73,11 @@ pub(super) fn token(host: &Live, file: Option<&Path>) -> Result<Option<Token>> {
         Some(text) => Token::new(text.as_encoded_bytes(), TOKEN).map(Some),
         None => Ok(None),
     }
+}
+
+fn cpus(text: &str) -> std::result::Result<CpuSet, String> {
+    let set: CpuSet = text.parse().map_err(|e| format!("{e}"))?;
+    if set.is_empty() { Err("no CPU in it; as 2-3 or 1,3".into()) } else { Ok(set) }
 }
 
 fn listen(text: &str) -> std::result::Result<SocketAddr, String> {

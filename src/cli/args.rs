@@ -281,7 +281,7 @@ pub struct RollbackArgs {
 #[derive(Debug, Clone, Args)]
 pub struct LoadArgs {
     /// Extra filter rules that never match, to make forwarding cost what a real ruleset costs
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=20_000))]
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "lan", value_parser = clap::value_parser!(u32).range(0..=20_000))]
     pub rules: u32,
     /// Parallel streams; fewer than 16 suffer from unlucky hashing
     #[arg(short = 'P', long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=128))]
@@ -293,16 +293,16 @@ pub struct LoadArgs {
     #[arg(long, value_name = "S", default_value = "0.3", value_parser = seconds_or_zero)]
     pub omit: f64,
     /// Largest IP packet in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(576..=9000))]
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, conflicts_with = "lan", value_parser = clap::value_parser!(u32).range(576..=9000))]
     pub mtu: u32,
     /// Forward established flows through a software flowtable
-    #[arg(long)]
+    #[arg(long, conflicts_with = "lan")]
     pub flowtable: bool,
     /// Connections that the router tracks before the load begins, made by traffic
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "lan", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub flows: u32,
     /// With nat+ipv6: translate IPv6 addresses although nobody should
-    #[arg(long)]
+    #[arg(long, conflicts_with = "lan")]
     pub nat66: bool,
 }
 
@@ -360,7 +360,7 @@ pub struct BenchArgs {
     #[arg(default_value = "nat")]
     pub scenario: ScenarioName,
     /// List the parts of scenarios, what each needs, and whether it is here
-    #[arg(long)]
+    #[arg(long, conflicts_with = "lan")]
     pub list: bool,
     /// The board figure
     #[command(flatten)]
@@ -393,13 +393,13 @@ pub struct BenchArgs {
     #[arg(long, conflicts_with = "against")]
     pub headroom: bool,
     /// Set the lab's router up as this candidate first (see `tune`): as-found, one-cpu, ...
-    #[arg(long, value_name = "NAME", default_value = "as-found")]
+    #[arg(long, value_name = "NAME", default_value = "as-found", conflicts_with = "lan")]
     pub candidate: String,
     /// Fail (exit 1) when the sum of the directions stays below this many Mbit/s
     #[arg(long, value_name = "MBIT", value_parser = megabits)]
     pub fail_below: Option<f64>,
     /// Run another generator in turn in the same lab and print the ratio
-    #[arg(long, value_name = "DRIVER")]
+    #[arg(long, value_name = "DRIVER", conflicts_with = "lan")]
     pub against: Option<Against>,
     /// Pairs to run with --against
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -413,7 +413,7 @@ pub struct BenchArgs {
 #[derive(Debug, Clone, Args)]
 pub struct BoardArgs {
     /// WireGuard between two namespaces, as the public table of boards has it (with `wireguard`)
-    #[arg(long)]
+    #[arg(long, conflicts_with = "lan")]
     pub board: bool,
     /// Seconds of the comparable run; other lengths than 10 are marked
     #[arg(long, value_name = "S", default_value = "10", value_parser = seconds, requires = "board")]

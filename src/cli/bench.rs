@@ -28,8 +28,8 @@ pub(super) fn run(context: &Context, args: &BenchArgs) -> Result<ExitCode> {
         return scenarios::list(context);
     }
     context.live("bench")?;
-    if let (Some(lan), Some(wan)) = (&args.wire.lan, &args.wire.wan) {
-        return wire::run(context, args, lan, wan);
+    if args.wire.hosts().is_some() {
+        return wire::run(context, args);
     }
     if let Some(name) = args.driver.driver {
         return driver::run(context, args, name);
@@ -63,12 +63,12 @@ pub(super) fn run(context: &Context, args: &BenchArgs) -> Result<ExitCode> {
     };
     let beside = match (args.latency, args.headroom) {
         (true, _) => Beside::Latency,
-        (_, true) => Beside::Headroom(workbench.router().snapshot().usable_cpus()),
+        (_, true) => Beside::Headroom,
         _ => Beside::Nothing,
     };
     let started = clock::wall();
     let ((mut runs, seen), settings) = workbench.with_settings(&candidate, |bench| {
-        bench::beside::measure_directions(bench, &spec, &beside, &stop)
+        bench::beside::measure_directions(bench, &spec, beside, &stop)
     })?;
     runs.iter_mut().for_each(|run| run.settings.clone_from(&settings));
     let origin = origin(workbench.router().snapshot(), started);
@@ -310,7 +310,7 @@ pub(super) fn runs_lines(context: &Context, runs: &[Measurement]) -> Vec<String>
 }
 
 /// Round trips, and what was left of the CPUs.
-fn beside_lines(context: &Context, seen: &Seen) -> Vec<String> {
+pub(super) fn beside_lines(context: &Context, seen: &Seen) -> Vec<String> {
     let mut lines = Vec::new();
     if !seen.latency.is_empty() {
         let mut table = Table::new(&["round trip, ms", "p50", "p99", "p99.9", "probes", "lost"]);

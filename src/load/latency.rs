@@ -16,7 +16,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::{Ends, Moment};
+use super::Ends;
+use super::half::Place;
+use super::tcp::local;
 use crate::error::{Error, Result};
 use crate::host::clock;
 use crate::model::histogram::Histogram;
@@ -29,94 +31,169 @@ pub const PATIENCE: Duration = Duration::from_secs(1);
 const SLICE: Duration = Duration::from_millis(1);
 const STACK: usize = 128 << 10;
 
-/// Probes on their way until [`Probe::finish`].
-pub struct Probe {
-    stop: Arc<AtomicBool>,
-    window: Arc<AtomicU32>,
-    client: JoinHandle<io::Result<Histogram>>,
-    echo: JoinHandle<()>,
-}
-
 /// Values of the window's flag.
 const OUTSIDE: u32 = 0;
 const INSIDE: u32 = 1;
+/// When it was sent, whether it counts, and the run that it is of.
+const PACKET: usize = 8 + 8 + 8;
+const WHAT: &str = "start the latency probe";
 
-impl Probe {
-    /// Starts probing. Only what is sent between [`Moment::WindowOpens`] and
-    /// [`Moment::WindowCloses`] counts.
+/// Answers probes of one run until it is dropped.
+pub struct Echo {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    port: u16,
+}
+
+impl Echo {
+    /// Answers at `address`; what does not name `run` is left alone.
     ///
     /// # Errors
-    /// Not supported or not permitted when sockets or threads can't be had.
-    pub fn start(ends: &Ends) -> Result<Self> {
-        let failed = |e: io::Error| Error::not_supported("start the latency probe", e);
-        let gone = || failed(io::ErrorKind::NotConnected.into());
-        let there = ends.wan_address;
-        let server = ends.wan.run(move || UdpSocket::bind((there, 0)));
-        let server = server.map_err(|_| gone())?.map_err(failed)?;
-        let to = SocketAddr::new(there, server.local_addr().map_err(failed)?.port());
-        let any: IpAddr = match there {
-            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
-        let client = ends.lan.run(move || {
-            let socket = UdpSocket::bind((any, 0))?;
-            socket.connect(to).map(|()| socket)
-        });
-        let client = client.map_err(|_| gone())?.map_err(failed)?;
-        for socket in [&server, &client] {
-            socket.set_read_timeout(Some(SLICE)).map_err(failed)?;
-        }
+    /// Not supported or not permitted when the socket or the thread can't be had.
+    pub fn start(place: &Place, address: IpAddr, run: u64) -> Result<Self> {
+        let address = SocketAddr::new(address, 0);
+        let socket = place.inside(WHAT, move || {
+            let socket = UdpSocket::bind(local(address)?)?;
+            socket.set_read_timeout(Some(SLICE)).map(|()| socket)
+        })?;
+        let port = socket.local_addr().map_err(failed)?.port();
         let stop = Arc::new(AtomicBool::new(false));
-        let window = Arc::new(AtomicU32::new(OUTSIDE));
-        let thread = |name: &str| std::thread::Builder::new().name(name.into()).stack_size(STACK);
-        let echo = {
-            let stop = stop.clone();
-            thread("lr-echo").spawn(move || echo(&server, &stop)).map_err(failed)?
-        };
-        let spawned = {
-            let (stop, window) = (stop.clone(), window.clone());
-            thread("lr-probe").spawn(move || probe(&client, &stop, &window))
-        };
-        match spawned {
-            Ok(client) => Ok(Self { stop, window, client, echo }),
-            Err(e) => {
-                stop.store(true, Ordering::Relaxed);
-                Err(failed(e))
-            }
-        }
+        let seen = stop.clone();
+        let thread = spawn("lr-echo", move || echo(&socket, run, &seen))?;
+        Ok(Self { stop, thread: Some(thread), port })
     }
 
-    /// To be called at each moment of a run.
-    pub fn at(&self, moment: Moment) {
-        let inside = if moment == Moment::WindowCloses { OUTSIDE } else { INSIDE };
-        self.window.store(inside, Ordering::Relaxed);
+    /// Where it answers.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        drop(self.thread.take().map(JoinHandle::join));
+    }
+}
+
+/// Probes on their way, until [`Prober::finish`] or until it is dropped.
+pub struct Prober {
+    stop: Arc<AtomicBool>,
+    window: Arc<AtomicU32>,
+    thread: Option<JoinHandle<io::Result<Histogram>>>,
+}
+
+impl Prober {
+    /// Sends to an [`Echo`] of the same `run`.
+    ///
+    /// # Errors
+    /// Not supported or not permitted when the socket or the thread can't be had.
+    pub fn start(place: &Place, to: SocketAddr, run: u64) -> Result<Self> {
+        let any: IpAddr = match to {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = place.inside(WHAT, move || {
+            let socket = UdpSocket::bind((any, 0))?;
+            socket.set_read_timeout(Some(SLICE))?;
+            socket.connect(to).map(|()| socket)
+        })?;
+        let (stop, window) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(OUTSIDE)));
+        let seen = (stop.clone(), window.clone());
+        let thread = spawn("lr-probe", move || probe(&socket, run, &seen.0, &seen.1))?;
+        Ok(Self { stop, window, thread: Some(thread) })
+    }
+
+    /// Whether what is sent from now on counts.
+    pub fn window(&self, open: bool) {
+        self.window.store(if open { INSIDE } else { OUTSIDE }, Ordering::Relaxed);
     }
 
     /// Waits for what is under way, at most [`PATIENCE`], and says what was seen.
     ///
     /// # Errors
     /// Not supported when the socket failed on the way.
-    pub fn finish(self) -> Result<Histogram> {
+    pub fn finish(mut self) -> Result<Histogram> {
         self.stop.store(true, Ordering::Relaxed);
-        let seen = self.client.join();
-        drop(self.echo.join());
-        let seen = seen.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
+        let seen = self.thread.take().map(JoinHandle::join);
+        let seen = seen.and_then(std::thread::Result::ok);
+        let seen = seen.unwrap_or_else(|| Err(io::ErrorKind::Other.into()));
         seen.map_err(|e| Error::not_supported("probe the latency", e))
     }
+}
+
+impl Drop for Prober {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        drop(self.thread.take().map(JoinHandle::join));
+    }
+}
+
+/// Round trips between two sides, wherever they are.
+pub trait Probing {
+    /// Whether probes that are sent from now on count.
+    fn window(&self, open: bool);
+    /// Waits for what is under way, and says what was seen.
+    ///
+    /// # Errors
+    /// When a side is gone.
+    fn finish(self: Box<Self>) -> Result<Histogram>;
+}
+
+/// Both sides served by this process.
+struct Here {
+    prober: Prober,
+    echo: Echo,
+}
+
+impl Probing for Here {
+    fn window(&self, open: bool) {
+        self.prober.window(open);
+    }
+
+    fn finish(self: Box<Self>) -> Result<Histogram> {
+        let seen = self.prober.finish();
+        drop(self.echo);
+        seen
+    }
+}
+
+/// Starts probing between `ends`.
+///
+/// # Errors
+/// As [`Echo::start`] and [`Prober::start`].
+pub fn start(ends: &Ends) -> Result<Box<dyn Probing>> {
+    let run = fastrand::u64(..);
+    let echo = Echo::start(&Place(Some(Arc::clone(&ends.wan))), ends.wan_address, run)?;
+    let to = SocketAddr::new(ends.wan_address, echo.port());
+    let prober = Prober::start(&Place(Some(Arc::clone(&ends.lan))), to, run)?;
+    Ok(Box::new(Here { prober, echo }))
 }
 
 /// Round trips in nanoseconds of `seconds` without any load of ours.
 ///
 /// # Errors
-/// As [`Probe::start`] and [`Probe::finish`].
-pub fn idle(ends: &Ends, seconds: f64, stop: &AtomicBool) -> Result<Histogram> {
-    let probe = Probe::start(ends)?;
+/// As [`Probing::finish`].
+pub fn idle(probing: Box<dyn Probing>, seconds: f64, stop: &AtomicBool) -> Result<Histogram> {
     // The first round trips resolve addresses and make the connection known.
     wait(Duration::from_millis(100), stop);
-    probe.at(Moment::WindowOpens);
+    probing.window(true);
     wait(Duration::from_secs_f64(seconds), stop);
-    probe.at(Moment::WindowCloses);
-    probe.finish()
+    probing.window(false);
+    probing.finish()
+}
+
+fn failed(error: io::Error) -> Error {
+    Error::not_supported(WHAT, error)
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>> {
+    let thread = std::thread::Builder::new().name(name.into()).stack_size(STACK);
+    thread.spawn(work).map_err(failed)
 }
 
 fn wait(time: Duration, stop: &AtomicBool) {
@@ -124,29 +201,23 @@ fn wait(time: Duration, stop: &AtomicBool) {
     let _whole = clock::wait_until(clock::monotonic() + time, Duration::from_millis(10), stop);
 }
 
-fn echo(socket: &UdpSocket, stop: &AtomicBool) {
+fn echo(socket: &UdpSocket, run: u64, stop: &AtomicBool) {
     let mut buffer = [0; 64];
-    // The prober says when it is over: it needs the echo for what is under way.
-    let mut silent_since = clock::monotonic();
-    loop {
-        match socket.recv_from(&mut buffer) {
-            Ok((length, from)) => {
-                silent_since = clock::monotonic();
-                // An answer that can't be sent is a lost probe, which the prober counts.
-                drop(buffer.get(..length).map(|probe| socket.send_to(probe, from)));
-            }
-            Err(_) if stop.load(Ordering::Relaxed) => {
-                if clock::monotonic().saturating_sub(silent_since) > PATIENCE {
-                    return;
-                }
-            }
-            Err(_) => {}
-        }
+    while !stop.load(Ordering::Relaxed) {
+        let Ok((PACKET, from)) = socket.recv_from(&mut buffer) else { continue };
+        // An answer that can't be sent is a lost probe, which the prober counts.
+        let ours = buffer.get(..PACKET).filter(|p| p.ends_with(&run.to_be_bytes()));
+        drop(ours.map(|probe| socket.send_to(probe, from)));
     }
 }
 
 /// A probe: when it was sent, by the clock of the run, and whether it counts.
-fn probe(socket: &UdpSocket, stop: &AtomicBool, window: &AtomicU32) -> io::Result<Histogram> {
+fn probe(
+    socket: &UdpSocket,
+    run: u64,
+    stop: &AtomicBool,
+    window: &AtomicU32,
+) -> io::Result<Histogram> {
     let mut seen = Histogram::default();
     let (mut sent, mut back) = (0_u64, 0_u64);
     let mut next = clock::monotonic();
@@ -161,9 +232,10 @@ fn probe(socket: &UdpSocket, stop: &AtomicBool, window: &AtomicU32) -> io::Resul
             Some(since) if back == sent || now.saturating_sub(since) > PATIENCE => break,
             None if now >= next => {
                 let counts = window.load(Ordering::Relaxed);
-                let mut packet = [0; 16];
+                let mut packet = [0; PACKET];
                 packet[..8].copy_from_slice(&nanoseconds(now).to_be_bytes());
                 packet[8..12].copy_from_slice(&counts.to_be_bytes());
+                packet[16..].copy_from_slice(&run.to_be_bytes());
                 match socket.send(&packet) {
                     Ok(_) => sent += u64::from(counts == INSIDE),
                     // A full queue drops what it is given; so it was.

@@ -35,8 +35,10 @@ pub struct Spinners {
 /// How far the spinners had come at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
-    at: Duration,
-    counts: Vec<(CpuId, u64)>,
+    /// When, on the monotonic clock of their machine.
+    pub at: Duration,
+    /// Turns of each.
+    pub counts: Vec<(CpuId, u64)>,
 }
 
 impl Progress {
@@ -87,26 +89,43 @@ impl Spinners {
         let counts = self.threads.iter().map(|(cpu, count, _)| (*cpu, count.get()));
         Progress { counts: counts.collect(), at: clock::monotonic() }
     }
+}
 
-    /// Work per second that each CPU does when there is nothing else: the best of several slices,
-    /// about a second in all.
-    #[must_use]
-    pub fn calibrate(&self, stop: &AtomicBool) -> Vec<(CpuId, f64)> {
-        let mut best: Vec<(CpuId, f64)> =
-            self.threads.iter().map(|(cpu, ..)| (*cpu, 0.0)).collect();
-        for _ in 0..SLICES {
-            if stop.load(Ordering::Relaxed) {
-                break;
-            }
-            let before = self.progress();
-            clock::sleep(SLICE);
-            let rates = self.progress().since(&before);
-            for ((_, best), (_, rate)) in best.iter_mut().zip(rates) {
-                *best = best.max(rate);
-            }
-        }
-        best
+/// Spinners somewhere.
+pub trait Spinning: Sync {
+    /// How far each has come.
+    ///
+    /// # Errors
+    /// When their machine is gone.
+    fn progress(&self) -> Result<Progress>;
+}
+
+impl Spinning for Spinners {
+    fn progress(&self) -> Result<Progress> {
+        Ok(Self::progress(self))
     }
+}
+
+/// Work per second that each CPU does when there is nothing else: the best of several slices,
+/// about a second in all.
+///
+/// # Errors
+/// As [`Spinning::progress`].
+pub fn calibrate(spinners: &dyn Spinning, stop: &AtomicBool) -> Result<Vec<(CpuId, f64)>> {
+    let mut best: Vec<(CpuId, f64)> = Vec::new();
+    for _ in 0..SLICES {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let before = spinners.progress()?;
+        clock::sleep(SLICE);
+        let rates = spinners.progress()?.since(&before);
+        best.resize(rates.len(), (CpuId(0), 0.0));
+        for (best, rate) in best.iter_mut().zip(rates) {
+            *best = (rate.0, best.1.max(rate.1));
+        }
+    }
+    Ok(best)
 }
 
 impl Drop for Spinners {

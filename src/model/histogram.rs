@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 /// Buckets per doubling: a quantile is at most 1/64 (1.6 %) above the true one.
 const STEPS: u32 = 64;
 
+/// Buckets that a duration can have: exact ones, and those of the 58 doublings above.
+const BUCKETS: usize = 59 * STEPS as usize;
+
 /// How often which duration was seen, and how often none ever came.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Histogram {
@@ -18,19 +21,36 @@ pub struct Histogram {
 impl Histogram {
     /// Counts a duration in nanoseconds.
     pub fn add(&mut self, nanoseconds: u64) {
-        let at = bucket(nanoseconds);
+        // Every duration has a bucket.
+        let _put = self.put(u32::try_from(bucket(nanoseconds)).unwrap_or(u32::MAX), 1);
+    }
+
+    /// The buckets with something in them, and how much that is.
+    pub fn counts(&self) -> impl Iterator<Item = (u32, u64)> {
+        let all = (0..).zip(self.counts.iter().copied());
+        all.filter(|(_, count)| *count > 0)
+    }
+
+    /// Counts `count` durations of a bucket; `false` for one that no duration has.
+    #[must_use]
+    pub fn put(&mut self, bucket: u32, count: u64) -> bool {
+        let at = bucket as usize;
+        if at >= BUCKETS {
+            return false;
+        }
         if self.counts.len() <= at {
             self.counts.resize(at + 1, 0);
         }
-        if let Some(count) = self.counts.get_mut(at) {
-            *count += 1;
+        if let Some(sum) = self.counts.get_mut(at) {
+            *sum = sum.saturating_add(count);
         }
+        true
     }
 
     /// Durations seen, those lost included.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.counts.iter().sum::<u64>() + self.lost
+        self.counts.iter().fold(self.lost, |sum, count| sum.saturating_add(*count))
     }
 
     /// The duration in nanoseconds that a share `q` (0 to 1) of all probes stayed within. `None`
@@ -38,9 +58,9 @@ impl Histogram {
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<u64> {
         let rank = (self.total() as f64 * q.clamp(0.0, 1.0)).ceil().max(1.0) as u64;
-        let mut seen = 0;
+        let mut seen = 0_u64;
         self.counts.iter().enumerate().find_map(|(at, count)| {
-            seen += count;
+            seen = seen.saturating_add(*count);
             (seen >= rank).then(|| upper(at))
         })
     }
@@ -83,6 +103,18 @@ mod tests {
             let top = upper(bucket(value));
             prop_assert!(top >= value);
             prop_assert!((top - value) as f64 <= value as f64 / 64.0);
+        }
+
+        #[test]
+        fn every_value_has_a_bucket_and_what_was_counted_can_be_told(values: Vec<u64>) {
+            let (mut seen, mut again) = (Histogram::default(), Histogram::default());
+            values.iter().for_each(|v| seen.add(*v));
+            prop_assert_eq!(seen.total(), values.len() as u64);
+            for (bucket, count) in seen.counts() {
+                prop_assert!(again.put(bucket, count));
+            }
+            prop_assert_eq!(&again, &seen);
+            prop_assert!(bucket(u64::MAX) + 1 == BUCKETS);
         }
 
         #[test]

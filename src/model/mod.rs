@@ -16,6 +16,7 @@ pub mod knob;
 pub mod measurement;
 pub mod nic;
 pub mod order;
+pub mod party;
 pub mod path;
 pub mod plan;
 pub mod snapshot;

@@ -17,7 +17,7 @@ mod workbench;
 
 pub use hunt::{Found, Hunt, hunt};
 pub use router::Router;
-pub use source::{LabLoad, ServerLoad, Source};
+pub use source::{BedLoad, ServerLoad, Source};
 pub use workbench::Workbench;
 
 use std::sync::atomic::{AtomicBool, Ordering};

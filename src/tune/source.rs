@@ -4,16 +4,14 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
 use super::router::Router;
-use crate::bench::{self, beside};
+use crate::bench::{self, Bed, beside};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::Live;
 use crate::load::{LoadSpec, iperf3};
-use crate::model::cpuset::CpuSet;
 use crate::model::goal::{Goal, Quantity};
 use crate::model::measurement::{Direction, EvidenceClass, Measurement};
 use crate::model::snapshot::NetDev;
-use crate::sample::Health;
 
 /// Something that loads a router and measures what came of it.
 pub trait Source {
@@ -27,54 +25,56 @@ pub trait Source {
     fn measure(&self, direction: Direction, stop: &AtomicBool) -> Result<Measurement>;
 }
 
-/// The lab's own generator, and what is looked at beside it for a goal.
-pub struct LabLoad<'a> {
-    bench: &'a bench::Context,
+/// A load through a router, of a lab or between agents, and what is looked at beside it for a goal.
+pub struct BedLoad<'a> {
+    bed: &'a dyn Bed,
     load: LoadSpec,
     latency: bool,
-    headroom: Option<CpuSet>,
+    headroom: bool,
     temperature: bool,
 }
 
-impl<'a> LabLoad<'a> {
-    /// `load` in each direction, and beside it what `goal` needs; `cpus` are the router's.
+impl<'a> BedLoad<'a> {
+    /// `load` in each direction, and beside it what `goal` needs.
     #[must_use]
-    pub fn new(bench: &'a bench::Context, load: LoadSpec, goal: &Goal, cpus: CpuSet) -> Self {
+    pub fn new(bed: &'a dyn Bed, load: LoadSpec, goal: &Goal) -> Self {
         Self {
-            bench,
+            bed,
             load,
             latency: goal.needs(Quantity::P99),
-            headroom: goal.needs(Quantity::Headroom).then_some(cpus),
+            headroom: goal.needs(Quantity::Headroom),
             temperature: goal.needs(Quantity::Temperature),
         }
     }
 }
 
-impl Source for LabLoad<'_> {
+impl Source for BedLoad<'_> {
     fn class(&self) -> EvidenceClass {
-        EvidenceClass::Lab
+        self.bed.class()
     }
 
     fn measure(&self, direction: Direction, stop: &AtomicBool) -> Result<Measurement> {
         let spec = LoadSpec { direction, ..self.load.clone() };
         let mut measured = None;
         if self.latency {
-            let (mut run, seen) = beside::with_latency(self.bench, &spec, stop)?;
-            (run.beside.p50_ms, run.beside.p99_ms) = (seen.loaded.p50, seen.loaded.p99);
+            let (mut run, seen) = beside::with_latency(self.bed, &spec, stop)?;
+            if let Some(seen) = seen {
+                (run.beside.p50_ms, run.beside.p99_ms) = (seen.loaded.p50, seen.loaded.p99);
+            }
             measured = Some(run);
         }
-        if let Some(cpus) = &self.headroom {
+        if self.headroom {
             // Spinners would make probes wait: a run of its own, where both are wanted.
-            let (run, seen) = beside::with_headroom(self.bench, &spec, cpus, stop)?;
-            let idle = (!seen.disturbed).then_some(seen.idle_cpus);
+            let (run, seen) = beside::with_headroom(self.bed, &spec, stop)?;
+            let idle = seen.filter(|seen| !seen.disturbed).map(|seen| seen.idle_cpus);
             measured.get_or_insert(run).beside.idle_cpus = idle;
         }
         let mut measured = match measured {
             Some(run) => run,
-            None => bench::measure(self.bench, &spec, stop)?,
+            None => bench::measure(self.bed, &spec, stop)?,
         };
         if self.temperature {
-            measured.beside.hottest = Health::read(&self.bench.router).celsius();
+            measured.beside.hottest = self.bed.celsius();
         }
         Ok(measured)
     }

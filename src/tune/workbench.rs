@@ -43,7 +43,8 @@ impl Workbench {
                 cpu.isolated = true;
             }
         }
-        let bench = bench::Context::of_lab(&lab, lab.path_mtu, generator);
+        let mut bench = bench::Context::of_lab(&lab, lab.path_mtu, generator);
+        bench.router_cpus = snapshot.usable_cpus();
         Ok(Self { router: Router::new(host, lock, snapshot, notes), bench })
     }
 

@@ -18,7 +18,7 @@ fn sweeper<'a>(
     stop: &'a AtomicBool,
     on: &'a mut dyn FnMut(&SweepPoint),
 ) -> Sweeper<'a> {
-    Sweeper { context, direction: Direction::Up, streams: 1, deadline: None, stop, on }
+    Sweeper { bed: context, direction: Direction::Up, streams: 1, deadline: None, stop, on }
 }
 
 fn goal(loss_ratio: f64) -> Goal {

@@ -292,9 +292,9 @@ fn strangers_on_either_side_are_named_and_never_waited_for_without_end() {
     send(b"GET / HTTP/1.1\r\nHost: router\r\n\r\n");
     lan.wait_for("GET / HTTP/1.1");
     let nonce = "0".repeat(64);
-    let other = format!("linerate-controller\t2\t{nonce}\t-\n");
+    let other = format!("linerate-controller\t1\t{nonce}\t-\n");
     let answer = send(other.as_bytes());
-    assert!(answer.contains("it speaks version 2, this agent 1"), "{answer}");
+    assert!(answer.contains("it speaks version 1, this agent 2"), "{answer}");
     send(&vec![b'x'; 1 << 20]);
     lan.wait_for("a line without an end");
     let mute = TcpStream::connect(&lan.address).unwrap();

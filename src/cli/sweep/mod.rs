@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::context::Context;
 use super::output::Output;
 use super::{confirm, interrupt, plan as plan_verb, scenarios, tune as tune_verb};
+use crate::bench::Bed;
 use crate::bench::sweep::{Sweeper, ladder};
 use crate::error::Result;
 use crate::exit_code::ExitCode;
@@ -20,10 +21,10 @@ use crate::model::measurement::{EvidenceClass, Refusal, RefusalCode};
 use crate::model::snapshot::Machine;
 use crate::model::sweep::{Knee, Limit, RateSearch, Sweep, SweepEnd, SweepPoint};
 use crate::model::wire::{Frame, PacketRate};
+use crate::plan;
 use crate::search::{Point, TOLERANCE, knee};
 use crate::store::measured::{SweepDocument, write_sweep};
 use crate::tune::Workbench;
-use crate::{bench, plan};
 
 /// Share of the time allowed that the series of rates may take before the search begins.
 const SERIES_SHARE: f64 = 0.5;
@@ -129,7 +130,7 @@ impl<'a> Tour<'a> {
     fn in_lab(
         &mut self,
         mtu: u32,
-        job: impl FnOnce(&mut Self, &bench::Context) -> Result<SweepEnd>,
+        job: impl FnOnce(&mut Self, &dyn Bed) -> Result<SweepEnd>,
     ) -> Result<()> {
         let lock = confirm::lock(self.context, "sweep")?;
         let workbench = Workbench::build(&self.args.lab(mtu), lock, self.stop)?;
@@ -151,14 +152,14 @@ impl<'a> Tour<'a> {
     }
 
     /// Offers a series of rates, and searches for the goals.
-    fn rate(&mut self, bench: &bench::Context) -> Result<SweepEnd> {
+    fn rate(&mut self, bench: &dyn Bed) -> Result<SweepEnd> {
         let args = self.args;
         let frame = args.frame();
         let series_deadline = self.share(SERIES_SHARE);
         let (out, stop) = (self.out, self.stop);
         let mut on = |point: &SweepPoint| text::progress(out, point);
         let mut sweeper = Sweeper {
-            context: bench,
+            bed: bench,
             direction: args.direction,
             streams: args.streams,
             deadline: series_deadline,
@@ -196,7 +197,7 @@ impl<'a> Tour<'a> {
     }
 
     /// Searches for the goals at each frame size.
-    fn frames(&mut self, bench: &bench::Context) -> Result<SweepEnd> {
+    fn frames(&mut self, bench: &dyn Bed) -> Result<SweepEnd> {
         let args = self.args;
         let sizes = args.sizes();
         let (out, stop) = (self.out, self.stop);
@@ -204,7 +205,7 @@ impl<'a> Tour<'a> {
         for (done, size) in sizes.iter().enumerate() {
             let frame = Frame(*size);
             let mut sweeper = Sweeper {
-                context: bench,
+                bed: bench,
                 direction: args.direction,
                 streams: args.streams,
                 // What one size does not need is the others'.
@@ -235,12 +236,12 @@ impl<'a> Tour<'a> {
         Ok(self.ended)
     }
 
-    fn tcp(&mut self, bench: &bench::Context, sizes: &[(u32, Option<u32>)]) -> Result<SweepEnd> {
+    fn tcp(&mut self, bench: &dyn Bed, sizes: &[(u32, Option<u32>)]) -> Result<SweepEnd> {
         let args = self.args;
         let out = self.out;
         let mut on = |point: &SweepPoint| text::progress(out, point);
         let mut sweeper = Sweeper {
-            context: bench,
+            bed: bench,
             direction: args.direction,
             streams: args.streams,
             deadline: self.deadline,

@@ -29,7 +29,7 @@ use crate::model::measurement::{Direction, Ended, Experiment, Protocol, Scenario
 use crate::model::snapshot::Snapshot;
 use crate::plan::Costs;
 use crate::store;
-use crate::tune::{Hunt, LabLoad, Limits, Progress, Router, Source, Workbench};
+use crate::tune::{BedLoad, Hunt, Limits, Progress, Router, Source, Workbench};
 
 /// Blocks of a full experiment (measuring.md) and of a quick, exploratory one.
 const BLOCKS: u32 = 10;
@@ -66,13 +66,11 @@ pub(super) fn run(context: &Context, args: &TuneArgs) -> Result<ExitCode> {
         Menu::of(bench.router(), Costs::DEFAULT).list(out)?;
         return Ok(ExitCode::Done);
     }
-    let cpus = bench.router().snapshot().usable_cpus();
     let load = args.load.spec(Direction::Down);
-    let source = LabLoad::new(bench.bench(), load, &goal, cpus);
+    let source = BedLoad::new(bench.bench(), load, &goal);
     let measured = measure(args, &given, bench.router(), &source, &goal, out, &stop);
     out.progress_done();
     // The lab is taken down before anything else can fail.
-    drop(source);
     drop(bench);
     let experiment = measured?;
     let (code, _) = finish(context, args, &experiment, &stop)?;
