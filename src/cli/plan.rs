@@ -11,6 +11,7 @@ use crate::discover;
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::model::knob::{Knob, Value};
+use crate::model::measurement::Direction;
 use crate::model::plan::{Candidate, NotMade, Plan};
 use crate::model::snapshot::Snapshot;
 use crate::plan::factor::{Ground, Unfit};
@@ -296,7 +297,7 @@ fn text(
             candidate.name.clone(),
             told(&|p| format!("{:.2}", p.largest)),
             told(&|p| p.bottleneck.to_string()),
-            match predicted.as_ref().and_then(|p| p.packets) {
+            match predicted.as_ref().and_then(|p| p.packets(Direction::Both)) {
                 Some(packets) => format!("{:.0} packets/s", packets),
                 None => "-".into(),
             },
@@ -325,7 +326,7 @@ fn text(
     lines.push(format!("{}: {}", out.bold(&chosen.name), chosen.reason));
     if let Some(model) = &plan.model {
         let mix = if request.traffic.packets.is_empty() {
-            "both directions at once"
+            "both ways at once and each way alone with its acknowledgements"
         } else {
             "the packets of the load file"
         };

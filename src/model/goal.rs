@@ -451,10 +451,11 @@ impl Design {
 pub struct Predicted {
     /// The candidate's name.
     pub candidate: String,
-    /// Largest load of a CPU relative to its capacity: smaller is better; 1.0 is the stack stage
-    /// of one NATed packet of each that one direction carries.
+    /// Largest load of a CPU relative to its capacity, in the geometric mean over the directions
+    /// that are measured: smaller is better; 1.0 is the stack stage of one NATed packet of each
+    /// that one direction carries.
     pub largest: f64,
-    /// The CPU that has it.
+    /// The CPU that has most to do over all of them.
     pub bottleneck: CpuId,
     /// The rate expected of each direction that is measured, where the model's costs were fitted,
     /// bit/s of payload; both at once are their sum.

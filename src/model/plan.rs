@@ -145,9 +145,11 @@ pub struct Model {
     pub profile: String,
     /// How many flows it was made for: `16 flows`.
     pub flows: String,
-    /// Largest load over capacity; 1.0 is one NATed packet's stack stage on the biggest CPU.
+    /// Largest load over capacity, in the geometric mean over the patterns of traffic (both ways at
+    /// once, and each way alone, where those differ); 1.0 is one NATed packet's stack stage on the
+    /// biggest CPU.
     pub largest: f64,
-    /// The CPU that has it.
+    /// The CPU that has most to do on the whole.
     pub on: super::units::CpuId,
     /// No placement of those considered has a smaller one than this.
     pub bound: f64,

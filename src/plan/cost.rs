@@ -11,6 +11,7 @@ use super::profile::Profile;
 use super::stages::{self, Traffic};
 use crate::model::cpuset::CpuSet;
 use crate::model::knob::{Knob, Value};
+use crate::model::measurement::Direction;
 use crate::model::order::OneByOne;
 use crate::model::plan::Candidate;
 use crate::model::snapshot::Snapshot;
@@ -19,23 +20,35 @@ use crate::model::units::CpuId;
 /// What the model says of a candidate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prediction {
-    /// Largest load of a CPU relative to its capacity; smaller is better. 1.0 is the NATed stack
-    /// stage of every packet of one direction on a CPU of full capacity.
+    /// Largest load of a CPU relative to its capacity, in the geometric mean over the patterns of
+    /// traffic; smaller is better. 1.0 is the NATed stack stage of every packet of one direction on
+    /// a CPU of full capacity.
     pub largest: f64,
-    /// The CPU that has it.
+    /// The CPU that has most to do, each pattern at the rate at which its busiest CPU is full.
     pub bottleneck: CpuId,
     /// Packets handed from one CPU to another, of those of one direction.
     pub handovers: f64,
-    /// Packets per second of each direction, both at once, at which that CPU is full; `None`
-    /// without costs that were fitted.
-    pub packets: Option<f64>,
+    /// The largest load in each pattern whose direction is known.
+    pub loads: BTreeMap<Direction, f64>,
+    /// What 1.0 takes, ns; `None` without costs that were fitted.
+    unit_ns: Option<f64>,
 }
 
 impl Prediction {
-    /// Payload at that rate, bit/s, of so many directions together, with so many bytes in a packet.
+    /// Packets of data per second each way at which the busiest CPU is full in that pattern; `None`
+    /// without costs that were fitted.
     #[must_use]
-    pub fn rate(&self, payload: u32, directions: u32) -> Option<f64> {
-        Some(f64::from(directions) * self.packets? * 8.0 * f64::from(payload))
+    pub fn packets(&self, direction: Direction) -> Option<f64> {
+        let load = self.loads.get(&direction).filter(|load| **load > 0.0)?;
+        Some(1e9 / (self.unit_ns? * load))
+    }
+
+    /// Payload at that rate, bit/s, with so many bytes in a packet; of both directions at once
+    /// their sum.
+    #[must_use]
+    pub fn rate(&self, payload: u32, direction: Direction) -> Option<f64> {
+        let ways = if direction == Direction::Both { 2.0 } else { 1.0 };
+        Some(ways * self.packets(direction)? * 8.0 * f64::from(payload))
     }
 }
 
@@ -78,22 +91,25 @@ impl<'a> Model<'a> {
         }
         let placement = self.placement(candidate);
         let of_senders = |(queue, mask): (&super::problem::Queue, &Vec<usize>)| {
-            queue.line.is_none() && mask.is_empty() && queue.stack > 0
+            queue.line.is_none() && mask.is_empty() && queue.works()
         };
         if self.problem.queues.iter().zip(&placement.masks).any(of_senders)
-            || self.problem.queues.iter().all(|q| q.stack == 0 && q.interrupt == 0)
+            || !self.problem.queues.iter().any(super::problem::Queue::works)
             || self.problem.is_adrift(&placement)
         {
             return None;
         }
         let tally = self.problem.tally(&placement);
-        let (largest, at) = tally.largest();
-        let bottleneck = self.problem.places.get(at)?.id;
-        let handovers = figure(tally.minor.handovers);
-        let largest = figure(largest);
-        let unit = self.traffic.costs.unit_ns.filter(|_| largest > 0.0);
-        let packets = unit.map(|ns| 1e9 / (ns * largest));
-        Some(Prediction { largest, bottleneck, handovers, packets })
+        let bottleneck = self.problem.places.get(tally.busiest())?.id;
+        let each = tally.largest();
+        let loads = self.problem.patterns.iter().zip(each);
+        Some(Prediction {
+            largest: figure(tally.mean()),
+            bottleneck,
+            handovers: figure(tally.minor.handovers),
+            loads: loads.filter_map(|(p, load)| Some((p.direction?, figure(load)))).one_by_one(),
+            unit_ns: self.traffic.costs.unit_ns,
+        })
     }
 
     /// Where a candidate puts lines and stack stages.

@@ -39,6 +39,11 @@ pub struct Costs {
     pub take: f64,
     /// ... and more where the packet changes cluster, last level cache or memory node.
     pub cross: f64,
+    /// Acknowledgements that come back, packets for each packet of data; each costs what a packet
+    /// does, for a router's work is by the packet. RFC 5681 (4.2) asks for one to every second
+    /// segment, 0.5; receivers that merge segments first (GRO, LRO) or that are behind send one for
+    /// many (net/ipv4/tcp_input.c, `__tcp_ack_snd_check`): in the lab 0.06 to 0.13 were counted.
+    pub ack: f64,
     /// What 1.0 takes on a CPU of full capacity, nanoseconds; `None` where nobody measured it.
     pub unit_ns: Option<f64>,
 }
@@ -64,11 +69,12 @@ impl Costs {
         give: 0.15,
         take: 0.10,
         cross: 0.05,
+        ack: 0.25,
         unit_ns: None,
     };
 
     /// Names in a file, and where the values are.
-    fn named(&mut self) -> [(&'static str, &mut f64); 12] {
+    fn named(&mut self) -> [(&'static str, &mut f64); 13] {
         [
             ("interrupt", &mut self.interrupt),
             ("nat", &mut self.nat),
@@ -82,6 +88,7 @@ impl Costs {
             ("give", &mut self.give),
             ("take", &mut self.take),
             ("cross", &mut self.cross),
+            ("ack", &mut self.ack),
         ]
     }
 

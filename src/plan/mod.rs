@@ -12,6 +12,7 @@
 //! movable line of the intake devices), so that candidates can follow each other in any order and
 //! none inherits from the one before.
 
+mod amount;
 mod baseline;
 mod candidates;
 pub mod cost;
@@ -23,6 +24,7 @@ mod flow;
 mod intake;
 mod not_made;
 mod owned;
+mod patterns;
 mod planned;
 mod problem;
 mod profile;

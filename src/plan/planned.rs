@@ -6,7 +6,7 @@ use super::intake::Intake;
 use super::name;
 use super::not_made;
 use super::owned;
-use super::problem::{Placement, Problem, Tally};
+use super::problem::{Placement, Problem, Queue, Tally};
 use super::profile::Profile;
 use super::solve::{self, Solution};
 use super::stages::{self, Traffic};
@@ -47,7 +47,7 @@ pub fn planned(
     if !problem.places.iter().any(|p| p.usable) {
         return Err("no CPU is usable".into());
     }
-    if problem.queues.iter().all(|q| q.stack == 0 && q.interrupt == 0) {
+    if !problem.queues.iter().any(Queue::works) {
         return Err("it is not known which CPUs the packets come in on".into());
     }
     let solution = solve::solve(&problem, solve::NODES);
@@ -87,16 +87,35 @@ impl Writer<'_> {
     fn otherwise(&self, change: impl FnOnce(&mut Placement)) -> f64 {
         let mut other = self.placement.clone();
         change(&mut other);
-        figure(self.problem.tally(&other).largest().0)
+        figure(self.problem.tally(&other).mean())
     }
 
+    /// The load of a place where it is largest.
     fn load(&self, tally: &Tally<'_>, place: usize) -> String {
-        format!("{:.2}", figure(tally.relative(place)))
+        format!("{:.2}", figure(tally.relative(place).into_iter().max().unwrap_or(0)))
+    }
+
+    /// Largest loads, for a person: on the whole, and in each pattern.
+    fn loads(&self, tally: &Tally<'_>) -> String {
+        let all = self.problem.patterns.iter().zip(tally.largest()).enumerate();
+        let each: Vec<String> = all
+            .map(|(n, (pattern, load))| {
+                let at = self.id(tally.fullest(n));
+                match self.problem.patterns.len() {
+                    1 => format!("{:.2}, on {at}", figure(load)),
+                    _ => format!("{:.2} {}, on {at}", figure(load), pattern.words),
+                }
+            })
+            .collect();
+        match each.as_slice() {
+            [one] => one.clone(),
+            several => format!("{:.2} on the whole ({})", figure(tally.mean()), several.join("; ")),
+        }
     }
 
     fn lines(&self, intake: &Intake<'_>) -> Vec<Change> {
         let tally = self.problem.tally(self.placement);
-        let largest = figure(tally.largest().0);
+        let largest = figure(tally.mean());
         let mut all = Vec::new();
         for (index, line) in self.problem.lines.iter().enumerate() {
             let irq = intake.lines.iter().find(|i| i.id == line.irq);
@@ -154,7 +173,7 @@ impl Writer<'_> {
     }
 
     fn masks(&self) -> Vec<Change> {
-        let largest = figure(self.problem.tally(self.placement).largest().0);
+        let largest = figure(self.problem.tally(self.placement).mean());
         let mut all = Vec::new();
         for (index, queue) in self.problem.queues.iter().enumerate() {
             let mask = self.placement.masks.get(index).map_or(&[][..], |m| m.as_slice());
@@ -254,13 +273,15 @@ impl Writer<'_> {
 
     fn reason(&self, solution: &Solution) -> String {
         let tally = self.problem.tally(&solution.placement);
-        let (largest, at) = tally.largest();
-        let mut text = format!("largest load {:.2}, on {}", figure(largest), self.id(at));
+        let mut text = format!("largest load {}", self.loads(&tally));
         let senders = self.problem.queues.iter().any(|q| q.line.is_none() && q.before.is_empty());
         let today = self.today();
         if !senders && !self.problem.is_adrift(&today) {
-            let (today, there) = self.problem.tally(&today).largest();
-            text += &format!("; as found {:.2}, on {}", figure(today), self.id(there));
+            text += &format!("; as found {}", self.loads(&self.problem.tally(&today)));
+        }
+        if solution.carried {
+            text += "; by what is known of these CPUs the links are full before them: handing \
+                     packets over (RPS) could bring nothing";
         }
         if let Some(declined) = solution.declined {
             text += &format!(
@@ -289,9 +310,9 @@ impl Writer<'_> {
         let with = |flows: u32| {
             let traffic = Traffic { flows: Some(flows), ..traffic.clone() };
             let problem = stages::pose(self.snapshot, intake, &traffic, profile);
-            rounded(figure(problem.tally(&solution.placement).largest().0))
+            rounded(figure(problem.tally(&solution.placement).mean()))
         };
-        let (_, at) = self.problem.tally(&solution.placement).largest();
+        let at = self.problem.tally(&solution.placement).busiest();
         Model {
             profile: profile.name().into(),
             flows: self.problem.flows.to_string(),

@@ -8,20 +8,21 @@
 //!                 └─ give ────────────────────────────────────────▶ load of a
 //! ```
 //!
+//! All of it once for each pattern of traffic (both ways at once, one way alone): a placement that
+//! is best for one may leave a CPU idle in another.
+//!
 //! Work is counted in whole millionths, so that adding and taking away come out the same in any
 //! order, and one router gets one plan.
 
+pub(crate) use super::amount::{
+    Each, Micro, ONE, PATTERNS, Score, each, micro, most, plus, times, within,
+};
 use super::costs::Costs;
+use super::patterns::Pattern;
 use crate::model::cpuset::CpuSet;
 use crate::model::knob::Knob;
 use crate::model::snapshot::IrqId;
 use crate::model::units::CpuId;
-
-/// Millionths: of one NATed stack stage for work and loads, of one packet for amounts.
-pub(crate) type Micro = u64;
-
-/// One, in [`Micro`].
-pub(crate) const ONE: Micro = 1_000_000;
 
 /// What a CPU can do, in hundredths, while its SMT sibling is busy too.
 pub(crate) const SHARED_CORE: u64 = 62;
@@ -40,16 +41,24 @@ pub enum Flows {
     Count(u32),
     /// So many that every share is even.
     Many,
+    /// That many, each of which takes what it gets, as TCP does: those on a CPU with few of them
+    /// are the faster, and every CPU that has one is filled.
+    Adapting(u32),
 }
 
 impl Flows {
-    /// Largest share, of one, that one of `parts` gets: (1/k)(1 + sqrt((k-1)/f)), at most all.
+    /// Largest share, of one, that one of `parts` gets: (1/k)(1 + sqrt((k-1)/f)), at most all. Of
+    /// flows that adapt one in so many parts as are expected to have any: k (1 - (1 - 1/k)^f).
     #[must_use]
     pub fn largest_share(self, parts: usize) -> f64 {
         let k = parts.max(1) as f64;
         match self {
             Self::Many => 1.0 / k,
-            Self::Count(0 | 1) => 1.0,
+            Self::Count(0 | 1) | Self::Adapting(0) => 1.0,
+            Self::Adapting(f) => {
+                let missed = (1.0 - 1.0 / k).powi(i32::try_from(f).unwrap_or(i32::MAX));
+                1.0 / (k * (1.0 - missed)).max(1.0)
+            }
             Self::Count(f) => (1.0 / k * (1.0 + ((k - 1.0) / f64::from(f)).sqrt())).min(1.0),
         }
     }
@@ -62,23 +71,11 @@ impl Flows {
 impl std::fmt::Display for Flows {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Count(1) => f.write_str("one flow"),
-            Self::Count(n) => write!(f, "{n} flows"),
+            Self::Count(1) | Self::Adapting(1) => f.write_str("one flow"),
+            Self::Count(n) | Self::Adapting(n) => write!(f, "{n} flows"),
             Self::Many => f.write_str("many flows"),
         }
     }
-}
-
-/// A positive figure as [`Micro`].
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
-pub(crate) fn micro(value: f64) -> Micro {
-    if value.is_nan() { 0 } else { (value * ONE as f64).round().clamp(0.0, 1e15) as Micro }
-}
-
-/// `a` times `b`, both in millionths.
-pub(crate) fn times(a: Micro, b: Micro) -> Micro {
-    let product = u128::from(a) * u128::from(b) / u128::from(ONE);
-    u64::try_from(product).unwrap_or(u64::MAX)
 }
 
 /// A CPU that work is on or may be put on.
@@ -95,7 +92,7 @@ pub(crate) struct Place {
     pub(crate) cluster: usize,
     pub(crate) node: Option<u32>,
     /// Work that is here whatever is placed.
-    pub(crate) base: Micro,
+    pub(crate) base: Each,
 }
 
 /// What brings packets to a CPU: an interrupt line, or the thread of a NAPI instance.
@@ -103,7 +100,7 @@ pub(crate) struct Place {
 pub(crate) struct Line {
     pub(crate) irq: IrqId,
     /// Completion stage that runs with it.
-    pub(crate) completion: Micro,
+    pub(crate) completion: Each,
     /// Where it is today, as an index of places.
     pub(crate) home: Option<usize>,
     /// Whether it has to stay there.
@@ -135,9 +132,9 @@ pub(crate) struct Queue {
     /// Index of the line on which its packets arrive; `None` where the sender's CPU brings them.
     pub(crate) line: Option<usize>,
     /// Packets, of all that enter in one direction.
-    pub(crate) packets: Micro,
-    pub(crate) interrupt: Micro,
-    pub(crate) stack: Micro,
+    pub(crate) packets: Each,
+    pub(crate) interrupt: Each,
+    pub(crate) stack: Each,
     /// Why RPS is not for it, where it is not.
     pub(crate) unsteered: Option<String>,
     /// Today's mask, as places; empty is off.
@@ -171,6 +168,12 @@ pub(crate) struct Problem {
     /// Whether masks of several CPUs are wanted at all.
     pub(crate) wide: bool,
     pub(crate) handing: Handing,
+    /// The patterns of traffic; the first is what hand-overs and the like are counted in.
+    pub(crate) patterns: Vec<Pattern>,
+    /// Whether lines that can be moved stay off the housekeeping CPU.
+    pub(crate) apart: bool,
+    /// Largest loads at which the links are full all the same; `None` where nobody knows.
+    pub(crate) carried: Option<Each>,
     /// The queues of each line.
     of_line: Vec<Vec<usize>>,
     /// Capacity of the fastest CPU that work may be put on.
@@ -204,9 +207,9 @@ pub(crate) struct Minor {
 #[derive(Debug, Clone)]
 pub(crate) struct Tally<'a> {
     pub(crate) problem: &'a Problem,
-    pub(crate) load: Vec<Micro>,
+    pub(crate) load: Vec<Each>,
     /// Of all places: the search asks for it at every node.
-    total: u128,
+    total: [u128; PATTERNS],
     pub(crate) minor: Minor,
     shares: Vec<Micro>,
 }
@@ -214,8 +217,15 @@ pub(crate) struct Tally<'a> {
 /// What one step adds: work by place, and the minor things.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Step {
-    pub(crate) work: Vec<(usize, Micro)>,
+    pub(crate) work: Vec<(usize, Each)>,
     pub(crate) minor: Minor,
+}
+
+impl Queue {
+    /// Whether it brings work that is known.
+    pub(crate) fn works(&self) -> bool {
+        self.stack != Each::default() || self.interrupt != Each::default()
+    }
 }
 
 impl Problem {
@@ -237,7 +247,26 @@ impl Problem {
         let usable = places.iter().filter(|place| place.usable);
         let fastest = usable.map(|place| place.capacity).max().unwrap_or(0);
         let handing = Handing::by_default();
-        Self { places, lines, queues, housekeeping, flows, wide, handing, of_line, fastest }
+        let patterns = vec![Pattern::default()];
+        Self {
+            places,
+            lines,
+            queues,
+            housekeeping,
+            flows,
+            wide,
+            handing,
+            patterns,
+            apart: false,
+            carried: None,
+            of_line,
+            fastest,
+        }
+    }
+
+    /// How good a placement with those largest loads is.
+    pub(crate) fn score(&self, largest: &Each) -> Score {
+        Score::of(largest, self.patterns.len())
     }
 
     /// How much longer than on the fastest CPU that work takes at a place.
@@ -264,16 +293,17 @@ impl Problem {
         let mut work = it.completion;
         let mut minor = Minor::default();
         for (_, queue) in self.queues_of(line) {
-            work += queue.interrupt;
+            work = plus(&work, &queue.interrupt);
             if away {
-                work += times(self.handing.cross, queue.packets);
-                minor.crossings += queue.packets;
+                work = plus(&work, &queue.packets.map(|n| times(self.handing.cross, n)));
+                minor.crossings += within(&queue.packets, 0);
             }
         }
-        minor.slow = self.slower(at, work) + times(self.handing.cross, minor.crossings);
+        let first = within(&work, 0);
+        minor.slow = self.slower(at, first) + times(self.handing.cross, minor.crossings);
         minor.writes = u64::from(!it.fixed && it.pinned != Some(at));
         if at == self.housekeeping {
-            minor.housekeeping = work * INTERRUPTED;
+            minor.housekeeping = first * INTERRUPTED;
         }
         Step { work: vec![(at, work)], minor }
     }
@@ -292,32 +322,35 @@ impl Problem {
         let count = mask.len() as u64;
         if mask.is_empty() {
             step.work.extend(at.map(|place| (place, it.stack)));
-            step.minor.slow = at.map_or(0, |place| self.slower(place, it.stack));
+            step.minor.slow = at.map_or(0, |place| self.slower(place, within(&it.stack, 0)));
         } else {
             let share = shares.get(mask.len()).copied().unwrap_or(ONE);
             let cluster = |place: usize| self.places.get(place).map(|p| p.cluster);
+            let packets = within(&it.packets, 0);
             let (mut handed, mut crossed) = (0, 0);
             for &target in mask {
-                let mut work = it.stack;
+                let mut more = 0;
                 if at.is_none_or(|from| from != target) {
-                    work += times(self.handing.take, it.packets);
+                    more += self.handing.take;
                     handed += 1;
                 }
                 if at.is_some_and(|from| cluster(from) != cluster(target)) {
-                    work += times(self.handing.cross, it.packets);
+                    more += self.handing.cross;
                     crossed += 1;
                 }
-                step.work.push((target, times(share, work)));
+                let work = plus(&it.stack, &it.packets.map(|n| times(more, n)));
+                step.work.push((target, work.map(|w| times(share, w))));
             }
-            let handed_over = it.packets * handed / count;
-            step.work.extend(at.map(|from| (from, times(self.handing.give, handed_over))));
-            step.minor.handovers = handed_over;
-            step.minor.crossings = it.packets * crossed / count;
-            let slower: Micro = mask.iter().map(|target| self.slower(*target, it.stack)).sum();
+            let give = |n: Micro| times(self.handing.give, n * handed / count);
+            step.work.extend(at.map(|from| (from, it.packets.map(give))));
+            step.minor.handovers = packets * handed / count;
+            step.minor.crossings = packets * crossed / count;
+            let stack = within(&it.stack, 0);
+            let slower: Micro = mask.iter().map(|target| self.slower(*target, stack)).sum();
             step.minor.slow = slower / count + times(self.handing.cross, step.minor.crossings);
         }
         let here = step.work.iter().filter(|(place, _)| *place == self.housekeeping);
-        step.minor.housekeeping = here.map(|(_, work)| work).sum();
+        step.minor.housekeeping = here.map(|(_, work)| within(work, 0)).sum();
         step
     }
 
@@ -355,7 +388,9 @@ impl<'a> Tally<'a> {
         Self {
             problem,
             load: problem.places.iter().map(|p| p.base).collect(),
-            total: problem.places.iter().map(|p| u128::from(p.base)).sum(),
+            total: std::array::from_fn(|pattern| {
+                problem.places.iter().map(|p| u128::from(within(&p.base, pattern))).sum()
+            }),
             minor: Minor::default(),
             shares: problem.shares(),
         }
@@ -365,17 +400,23 @@ impl<'a> Tally<'a> {
         &self.shares
     }
 
-    pub(crate) fn total(&self) -> u128 {
-        self.total
+    pub(crate) fn total(&self, pattern: usize) -> u128 {
+        self.total.get(pattern).copied().unwrap_or(0)
+    }
+
+    /// Adds to the load of a place, or takes away.
+    fn change(&mut self, place: usize, work: &Each, by: fn(u64, u64) -> u64) {
+        let Some(load) = self.load.get_mut(place) else { return };
+        for ((load, work), total) in load.iter_mut().zip(work).zip(&mut self.total) {
+            let before = *load;
+            *load = by(before, *work);
+            *total = *total + u128::from(*load) - u128::from(before);
+        }
     }
 
     pub(crate) fn add(&mut self, step: &Step) {
         for (place, work) in &step.work {
-            if let Some(load) = self.load.get_mut(*place) {
-                let before = *load;
-                *load = load.saturating_add(*work);
-                self.total += u128::from(*load - before);
-            }
+            self.change(*place, work, u64::saturating_add);
         }
         let (m, s) = (&mut self.minor, &step.minor);
         m.handovers += s.handovers;
@@ -387,11 +428,7 @@ impl<'a> Tally<'a> {
 
     pub(crate) fn take(&mut self, step: &Step) {
         for (place, work) in &step.work {
-            if let Some(load) = self.load.get_mut(*place) {
-                let before = *load;
-                *load = load.saturating_sub(*work);
-                self.total -= u128::from(before - *load);
-            }
+            self.change(*place, work, u64::saturating_sub);
         }
         let (m, s) = (&mut self.minor, &step.minor);
         m.handovers -= s.handovers;
@@ -402,32 +439,77 @@ impl<'a> Tally<'a> {
     }
 
     /// Load over capacity of one place, in millionths: never falls when work is added anywhere.
-    pub(crate) fn relative(&self, place: usize) -> Micro {
+    pub(crate) fn relative(&self, place: usize) -> Each {
         let (Some(it), Some(load)) = (self.problem.places.get(place), self.load.get(place)) else {
-            return 0;
+            return Each::default();
         };
-        let busy = |other: &usize| self.load.get(*other).is_some_and(|l| *l >= BUSY);
-        let part = if it.siblings.iter().any(busy) { SHARED_CORE } else { 100 };
-        let whole = u128::from(*load) * 1_024_000 * 100;
-        u64::try_from(whole / u128::from((it.capacity * part).max(1))).unwrap_or(u64::MAX)
+        let busy = |other: &usize, pattern: usize| {
+            self.load.get(*other).is_some_and(|l| within(l, pattern) >= BUSY)
+        };
+        let patterns = self.problem.patterns.len();
+        each(|pattern| {
+            let load = within(load, pattern);
+            if pattern >= patterns || load == 0 {
+                return 0;
+            }
+            let shared = it.siblings.iter().any(|other| busy(other, pattern));
+            let part = if shared { SHARED_CORE } else { 100 };
+            // Loads and capacities that fit a router do so without the wider division.
+            match load.checked_mul(1_024_000 * 100) {
+                Some(whole) => whole / (it.capacity * part).max(1),
+                None => u64::MAX,
+            }
+        })
     }
 
     /// The largest of the places that a step touched, siblings included.
-    pub(crate) fn largest_of(&self, step: &Step) -> Micro {
-        let mut largest = 0;
+    pub(crate) fn largest_of(&self, step: &Step) -> Each {
+        let mut largest = Each::default();
         for (place, _) in &step.work {
-            largest = largest.max(self.relative(*place));
+            largest = most(&largest, &self.relative(*place));
             let siblings = self.problem.places.get(*place).map(|p| p.siblings.as_slice());
             for sibling in siblings.unwrap_or_default() {
-                largest = largest.max(self.relative(*sibling));
+                largest = most(&largest, &self.relative(*sibling));
             }
         }
         largest
     }
 
-    /// The largest load over capacity, and the lowest place that has it.
-    pub(crate) fn largest(&self) -> (Micro, usize) {
-        let all = (0..self.load.len()).map(|place| (self.relative(place), place));
-        all.max_by_key(|(load, place)| (*load, std::cmp::Reverse(*place))).unwrap_or((0, 0))
+    /// The largest load over capacity in each pattern.
+    pub(crate) fn largest(&self) -> Each {
+        (0..self.load.len()).fold(Each::default(), |all, place| most(&all, &self.relative(place)))
+    }
+
+    /// How good it is.
+    pub(crate) fn score(&self) -> Score {
+        self.problem.score(&self.largest())
+    }
+
+    /// Geometric mean of the largest loads, in millionths.
+    pub(crate) fn mean(&self) -> Micro {
+        self.score().mean(self.problem.patterns.len())
+    }
+
+    /// The lowest place that is full first in a pattern.
+    pub(crate) fn fullest(&self, pattern: usize) -> usize {
+        let all = (0..self.load.len()).map(|at| (within(&self.relative(at), pattern), at));
+        all.max_by_key(|(load, at)| (*load, std::cmp::Reverse(*at))).map_or(0, |(_, at)| at)
+    }
+
+    /// The lowest place that has most to do on the whole, each pattern at the rate at which its
+    /// busiest is full.
+    pub(crate) fn busiest(&self) -> usize {
+        let largest = self.largest();
+        let use_of = |at: usize| -> Micro {
+            let own = self.relative(at);
+            let parts = own.iter().zip(&largest).filter(|(_, most)| **most > 0);
+            parts
+                .map(|(own, most)| {
+                    u64::try_from(u128::from(*own) * 1000 / u128::from(*most)).unwrap_or(0)
+                })
+                .sum()
+        };
+        let all = (0..self.load.len()).map(|at| (use_of(at), at));
+        all.max_by_key(|(used, at)| (*used, std::cmp::Reverse(*at))).map_or(0, |(_, at)| at)
     }
 }

@@ -1,5 +1,8 @@
-//! Finds the placement with the least largest load: branch and bound, exact until its nodes are
-//! used up, from then on the best that was found, with the distance to the bound.
+//! Finds the placement with the least largest load, in the geometric mean over the patterns of
+//! traffic: branch and bound, exact until its nodes are used up, from then on the best that was
+//! found, with the distance to the bound. What is placed only ever adds to a pattern's largest
+//! load, and a pattern's bound is one whatever happens in the others: so the product of the
+//! patterns' bounds is a bound of the product.
 //!
 //! Two searches, one after the other: the least largest load; then, among all that come within
 //! 1 % of it, the least hand-overs, time lost on slow CPUs, crossings, work on the housekeeping CPU
@@ -9,7 +12,10 @@
 //! Two things are tried once instead of many times: CPUs that are alike as long as nothing is on
 //! them, and lines that are alike, which take CPUs in ascending order.
 
-use super::problem::{BUSY, EQUAL, Micro, Minor, Placement, Problem, SHARED_CORE, Step, Tally};
+use super::problem::{
+    BUSY, EQUAL, Each, Micro, Minor, Placement, Problem, SHARED_CORE, Score, Step, Tally, each,
+    most, plus, times, within,
+};
 
 /// Placements of one line or queue that are looked at before the search settles for what it has.
 pub(crate) const NODES: u64 = 200_000;
@@ -18,7 +24,7 @@ pub(crate) const NODES: u64 = 200_000;
 #[derive(Debug, Clone)]
 pub(crate) struct Solution {
     pub(crate) placement: Placement,
-    /// Largest load over capacity, in millionths.
+    /// Largest load over capacity, in millionths: geometric mean over the patterns.
     pub(crate) largest: Micro,
     pub(crate) minor: Minor,
     /// No placement of the kind that is considered has a smaller largest load than this.
@@ -29,71 +35,133 @@ pub(crate) struct Solution {
     pub(crate) nodes: u64,
     /// The largest load with hand-overs that were not worth it.
     pub(crate) declined: Option<Micro>,
+    /// Whether hand-overs were not looked at, for what is there fills the links without.
+    pub(crate) carried: bool,
 }
 
-/// Hand-overs have to make the largest load this much smaller, in hundredths of what it is
-/// without: they add work for certain (10 % of all softirq time in one report), and the gain rests
-/// on costs that are defaults. On the R4S of the field report the model has 13 % for them.
+/// What costs for certain has to make the largest load this much smaller, in hundredths of what it
+/// is without: hand-overs add work (10 % of all softirq time in one report), and what they gain
+/// rests on costs that are defaults. On the R4S of the field report the model has 19 % for them.
 pub(crate) const WORTH: u64 = 85;
 
-/// Solves it: without hand-overs, unless those are worth it. The same problem always gets the same
-/// answer.
+/// Solves it: interrupts beside one that can't move, and hand-overs, only where they are worth it.
+/// The same problem always gets the same answer.
 pub(crate) fn solve(problem: &Problem, nodes: u64) -> Solution {
-    let with = best(problem, nodes);
-    if with.minor.handovers == 0 {
-        return with;
+    let stuck = |l: &super::problem::Line| l.fixed && l.home == Some(problem.housekeeping);
+    let joined = handed(problem, nodes);
+    let beside = |(line, at): (&super::problem::Line, &Option<usize>)| {
+        !line.fixed && *at == Some(problem.housekeeping)
+    };
+    if !problem.lines.iter().any(stuck)
+        || usable(problem).count() < 2
+        || !problem.lines.iter().zip(&joined.placement.lines).any(beside)
+    {
+        return joined;
     }
+    // Both would wait for each other, and a card's ring is short.
+    let mut apart = problem.clone();
+    apart.apart = true;
+    let apart = handed(&apart, nodes);
+    let nodes = joined.nodes + apart.nodes;
+    if worth(joined.largest, apart.largest) {
+        return Solution { nodes, ..joined };
+    }
+    Solution { nodes, ..apart }
+}
+
+/// Whether the one is so much smaller.
+fn worth(one: Micro, other: Micro) -> bool {
+    u128::from(one) * 100 < u128::from(other) * u128::from(WORTH)
+}
+
+/// Without hand-overs, unless those are worth it, and in no pattern worse.
+fn handed(problem: &Problem, nodes: u64) -> Solution {
     let mut still = problem.clone();
-    for queue in still.queues.iter_mut().filter(|q| q.line.is_some()) {
-        queue.unsteered = queue.unsteered.take().or(Some(String::new()));
+    let own = |q: &&mut super::problem::Queue| q.line.is_some() && q.unsteered.is_none();
+    if still.queues.iter_mut().filter(own).count() == 0 {
+        return best(problem, nodes);
+    }
+    for queue in still.queues.iter_mut().filter(own) {
+        queue.unsteered = Some(String::new());
     }
     let without = best(&still, nodes);
-    if u128::from(with.largest) * 100 < u128::from(without.largest) * u128::from(WORTH) {
-        return with;
+    let caps = problem.tally(&without.placement).largest();
+    if problem.carried.is_some_and(|most| caps.iter().zip(&most).all(|(load, most)| load <= most)) {
+        return Solution { carried: true, ..without };
     }
-    Solution { declined: Some(with.largest), nodes: with.nodes + without.nodes, ..without }
+    let with = best_within(problem, nodes, &caps.map(Some), Some(&without.placement));
+    let nodes = with.nodes + without.nodes;
+    if with.minor.handovers == 0 || worth(with.largest, without.largest) {
+        return Solution { nodes, ..with };
+    }
+    Solution { declined: Some(with.largest), nodes, ..without }
 }
+
+/// Largest loads that no pattern may exceed, where there is such a thing.
+pub(crate) type Caps = [Option<Micro>; super::problem::PATTERNS];
 
 /// The placement with the least largest load, then the least of the minor things.
 pub(crate) fn best(problem: &Problem, nodes: u64) -> Solution {
+    best_within(problem, nodes, &Caps::default(), None)
+}
+
+/// The same within caps; `known` is a placement that keeps them.
+pub(crate) fn best_within(
+    problem: &Problem,
+    nodes: u64,
+    caps: &Caps,
+    known: Option<&Placement>,
+) -> Solution {
+    let patterns = problem.patterns.len();
+    let score = |placement: &Placement| problem.tally(placement).score();
     let mut start = greedy(problem);
-    improve(problem, &mut start, None);
-    let mut search = Search::new(problem, start, nodes, None);
+    improve(problem, &mut start, None, caps);
+    if let Some(known) = known
+        && (exceeds(&problem.tally(&start).largest(), caps) || score(known) < score(&start))
+    {
+        start = known.clone();
+    }
+    let mut search = Search::new(problem, start, nodes, None, caps);
     search.run();
     let (load_complete, load_nodes) = (search.complete, search.nodes);
-    let bound = if load_complete { search.best_load } else { search.root_bound };
     let least = search.best_load;
-    let limit = least.saturating_mul(EQUAL) / 100;
+    let bound = if load_complete { least } else { search.root_bound.min(least) };
+    let limit = least.stretched(EQUAL, patterns);
 
     let mut start = search.best;
     // What is set today may be as good as anything.
     if let Some(today) = as_found(problem)
-        && problem.tally(&today).largest().0 <= limit
+        && score(&today) <= limit
+        && !exceeds(&problem.tally(&today).largest(), caps)
         && problem.tally(&today).minor < problem.tally(&start).minor
     {
         start = today;
     }
-    improve(problem, &mut start, Some(limit));
-    let mut search = Search::new(problem, start, nodes, Some(limit));
+    improve(problem, &mut start, Some(limit), caps);
+    let mut search = Search::new(problem, start, nodes, Some(limit), caps);
     search.run();
     let tally = problem.tally(&search.best);
     Solution {
-        largest: tally.largest().0,
+        largest: tally.mean(),
         minor: tally.minor,
-        bound: bound.min(least),
+        bound: bound.mean(patterns),
         complete: load_complete && search.complete,
         nodes: load_nodes + search.nodes,
         declined: None,
+        carried: false,
         placement: search.best,
     }
+}
+
+fn exceeds(largest: &Each, caps: &Caps) -> bool {
+    largest.iter().zip(caps).any(|(load, cap)| cap.is_some_and(|cap| *load > cap))
 }
 
 /// Today's state, where it is one that the planner could choose.
 fn as_found(problem: &Problem) -> Option<Placement> {
     let lines: Vec<_> = problem.lines.iter().map(|l| l.home).collect();
-    let usable = |place: &usize| problem.places.get(*place).is_some_and(|p| p.usable);
     for (line, home) in problem.lines.iter().zip(&lines) {
-        if !line.fixed && !home.as_ref().is_some_and(usable) {
+        if !line.fixed && !home.is_some_and(|home| for_lines(problem).any(|p| p == home)) {
             return None;
         }
     }
@@ -194,13 +262,15 @@ fn greedy(problem: &Problem) -> Placement {
         // With its stack stages, as if they stayed: they are the most of it.
         let whole = |at: usize| {
             let mut step = problem.line_step(line, at);
-            step.work.push((at, problem.queues_of(line).map(|(_, q)| q.stack).sum()));
+            let stack = problem.queues_of(line).map(|(_, q)| q.stack);
+            step.work.push((at, stack.fold(Each::default(), |a, b| plus(&a, &b))));
             step
         };
-        let best = usable(problem).min_by_key(|at| {
+        let best = for_lines(problem).min_by_key(|at| {
             let step = whole(*at);
             tally.add(&step);
-            let after = tally.largest_of(&step);
+            // As a sum: a product says nothing where one pattern has no load yet.
+            let after: u128 = tally.largest_of(&step).iter().map(|l| u128::from(*l)).sum();
             tally.take(&step);
             (after, step.minor, *at)
         });
@@ -224,6 +294,11 @@ fn greedy(problem: &Problem) -> Placement {
     Placement { lines, masks }
 }
 
+/// Places that a line may be put on.
+fn for_lines(problem: &Problem) -> impl Iterator<Item = usize> + '_ {
+    usable(problem).filter(|p| !(problem.apart && *p == problem.housekeeping))
+}
+
 fn usable(problem: &Problem) -> impl Iterator<Item = usize> + '_ {
     (0..problem.places.len()).filter(|p| problem.places.get(*p).is_some_and(|p| p.usable))
 }
@@ -231,8 +306,9 @@ fn usable(problem: &Problem) -> impl Iterator<Item = usize> + '_ {
 /// Movable lines, those with most work first.
 fn line_order(problem: &Problem) -> Vec<usize> {
     let work = |line: usize| -> Micro {
-        let own = problem.lines.get(line).map_or(0, |l| l.completion);
-        own + problem.queues_of(line).map(|(_, q)| q.interrupt + q.stack).sum::<Micro>()
+        let own = problem.lines.get(line).map_or(Each::default(), |l| l.completion);
+        let all = problem.queues_of(line).map(|(_, q)| plus(&q.interrupt, &q.stack));
+        all.fold(own, |a, b| plus(&a, &b)).iter().sum()
     };
     let mut order: Vec<usize> = (0..problem.lines.len())
         .filter(|l| problem.lines.get(*l).is_some_and(|l| !l.fixed))
@@ -244,18 +320,20 @@ fn line_order(problem: &Problem) -> Vec<usize> {
 /// Local moves, one line (with the best mask for its queues) or one mask at a time, until none
 /// helps. Without a limit the largest load is made smaller, and then the sum of the squares, which
 /// leads across plateaus; with a limit the minor things, the load staying within it.
-fn improve(problem: &Problem, placement: &mut Placement, limit: Option<Micro>) {
+fn improve(problem: &Problem, placement: &mut Placement, limit: Option<Score>, caps: &Caps) {
     // A large router would spend its whole time here for little.
     const LOOKS: usize = 400_000;
     let mut looks = 0;
     let mut tally = problem.tally(placement);
-    let worth = |tally: &Tally<'_>| -> (u128, u128, Minor) {
-        let largest = u128::from(tally.largest().0);
+    let worth = |tally: &Tally<'_>| -> (bool, Option<Score>, u128, Minor) {
+        let largest = tally.largest();
+        let (over, score) = (exceeds(&largest, caps), problem.score(&largest));
         match limit {
-            Some(limit) if largest <= u128::from(limit) => (0, 0, tally.minor),
+            Some(limit) if score <= limit && !over => (false, None, 0, tally.minor),
             _ => {
-                let all = (0..tally.load.len()).map(|p| u128::from(tally.relative(p)));
-                (1 + largest, all.map(|r| r * r).sum(), tally.minor)
+                let all = (0..tally.load.len()).flat_map(|p| tally.relative(p));
+                let squares = all.map(|r| u128::from(r) * u128::from(r)).sum();
+                (over, Some(score), squares, tally.minor)
             }
         }
     };
@@ -277,7 +355,7 @@ fn improve(problem: &Problem, placement: &mut Placement, limit: Option<Micro>) {
             };
             let mut best = (worth(&tally), placement.clone());
             lift(placement, &mut tally, false);
-            for at in usable(problem) {
+            for at in for_lines(problem) {
                 looks += problem.places.len();
                 let mut other = placement.clone();
                 if let Some(place) = other.lines.get_mut(line) {
@@ -344,26 +422,37 @@ struct Search<'a> {
     /// CPUs with the same number are alike as long as nothing is on them.
     class: Vec<usize>,
     /// Work that is still to be placed when so many lines are.
-    rest: Vec<Micro>,
+    rest: Vec<Each>,
+    /// What no placement's largest load is less than, for there are pieces of that size.
+    pieces: Each,
     capacity: Capacity,
-    limit: Option<Micro>,
+    limit: Option<Score>,
+    caps: Caps,
     cap: u64,
     nodes: u64,
     complete: bool,
-    root_bound: Micro,
+    root_bound: Score,
     best: Placement,
-    best_load: Micro,
+    best_load: Score,
     best_minor: Minor,
 }
 
 impl<'a> Search<'a> {
-    fn new(problem: &'a Problem, start: Placement, cap: u64, limit: Option<Micro>) -> Self {
+    fn new(
+        problem: &'a Problem,
+        start: Placement,
+        cap: u64,
+        limit: Option<Score>,
+        caps: &Caps,
+    ) -> Self {
         let order = line_order(problem);
         let tally = problem.tally(&start);
         let mut search = Self {
             twin: twins(problem, &order, limit.is_some()),
             class: classes(problem, limit.is_some()),
             rest: Vec::new(),
+            pieces: pieces(problem),
+            caps: *caps,
             capacity: Capacity::of(problem),
             problem,
             order,
@@ -371,21 +460,24 @@ impl<'a> Search<'a> {
             cap,
             nodes: 0,
             complete: true,
-            root_bound: 0,
-            best_load: tally.largest().0,
+            root_bound: tally.score(),
+            best_load: tally.score(),
             best_minor: tally.minor,
             best: start,
         };
         // Stack stages of queues without a place yet, plus what the lines bring.
-        let stack: Micro = problem.queues.iter().map(|q| q.stack).sum();
-        let brought = |line: usize| -> Micro {
-            problem.lines.get(line).map_or(0, |l| l.completion)
-                + problem.queues_of(line).map(|(_, q)| q.interrupt).sum::<Micro>()
+        let sum =
+            |all: &mut dyn Iterator<Item = Each>| all.fold(Each::default(), |a, b| plus(&a, &b));
+        let brought = |line: usize| -> Each {
+            let own = problem.lines.get(line).map_or(Each::default(), |l| l.completion);
+            plus(&own, &sum(&mut problem.queues_of(line).map(|(_, q)| q.interrupt)))
         };
-        let mut rest = stack + search.order.iter().map(|l| brought(*l)).sum::<Micro>();
+        let stack = sum(&mut problem.queues.iter().map(|q| q.stack));
+        let mut rest = plus(&stack, &sum(&mut search.order.iter().map(|l| brought(*l))));
         search.rest.push(rest);
         for line in &search.order {
-            rest -= brought(*line);
+            let less = brought(*line);
+            rest = each(|p| within(&rest, p).saturating_sub(within(&less, p)));
             search.rest.push(rest);
         }
         search
@@ -401,21 +493,29 @@ impl<'a> Search<'a> {
                 tally.add(&problem.line_step(line, *at));
             }
         }
-        let largest = tally.largest().0;
-        let rest = self.rest.first().copied().unwrap_or(0);
-        self.root_bound = largest.max(self.even(&tally, rest));
+        let largest = tally.largest();
+        let rest = self.rest.first().copied().unwrap_or_default();
+        self.root_bound = problem.score(&self.least(&tally, &largest, &rest));
         let mut placement = Placement { lines, masks: vec![vec![]; problem.queues.len()] };
-        self.line(0, &mut tally, &mut placement, largest);
+        self.line(0, &mut tally, &mut placement, &largest);
     }
 
-    /// The largest load if what is left could be spread evenly.
-    fn even(&self, tally: &Tally<'_>, rest: Micro) -> Micro {
-        self.capacity.least(tally.total() + u128::from(rest))
+    /// What the largest loads are at least: what they are, what they are if the rest could be
+    /// spread evenly, and the largest piece.
+    fn least(&self, tally: &Tally<'_>, largest: &Each, rest: &Each) -> Each {
+        let known = most(largest, &self.pieces);
+        each(|p| {
+            let work = tally.total(p) + u128::from(within(rest, p));
+            within(&known, p).max(self.capacity.least(work))
+        })
     }
 
     /// Whether nothing below here can be better than what is known.
-    fn hopeless(&self, tally: &Tally<'_>, largest: Micro, rest: Micro) -> bool {
-        let least = largest.max(self.even(tally, rest));
+    fn hopeless(&self, tally: &Tally<'_>, largest: &Each, rest: &Each) -> bool {
+        if exceeds(largest, &self.caps) {
+            return true;
+        }
+        let least = self.problem.score(&self.least(tally, largest, rest));
         match self.limit {
             None => least >= self.best_load,
             Some(limit) => least > limit || tally.minor >= self.best_minor,
@@ -436,20 +536,21 @@ impl<'a> Search<'a> {
         depth: usize,
         tally: &mut Tally<'_>,
         placement: &mut Placement,
-        largest: Micro,
+        largest: &Each,
     ) {
-        let rest = self.rest.get(depth).copied().unwrap_or(0);
-        if self.hopeless(tally, largest, rest) {
+        let rest = self.rest.get(depth).copied().unwrap_or_default();
+        if self.hopeless(tally, largest, &rest) {
             return;
         }
         let Some(&line) = self.order.get(depth) else {
-            return self.queue(0, tally, placement, largest, rest);
+            return self.queue(0, tally, placement, largest, &rest);
         };
+        let problem = self.problem;
         let not_before = self.twin.get(depth).copied().flatten();
         let not_before = not_before.and_then(|t| placement.lines.get(t).copied().flatten());
         let mut options = Vec::new();
         let mut fresh = std::collections::BTreeSet::new();
-        for at in usable(self.problem) {
+        for at in for_lines(problem) {
             if not_before.is_some_and(|before| at < before) {
                 continue;
             }
@@ -461,18 +562,18 @@ impl<'a> Search<'a> {
             }
             let step = self.problem.line_step(line, at);
             tally.add(&step);
-            let after = largest.max(tally.largest_of(&step));
+            let after = most(largest, &tally.largest_of(&step));
             tally.take(&step);
             options.push((after, at, step));
         }
         options.sort_by_key(|(after, at, step)| match self.limit {
-            None => (*after, Minor::default(), *at),
-            Some(_) => (0, step.minor, *at),
+            None => (Some(problem.score(after)), Minor::default(), *at),
+            Some(_) => (None, step.minor, *at),
         });
         for (after, at, step) in options {
             tally.add(&step);
             set(&mut placement.lines, line, Some(at));
-            self.line(depth + 1, tally, placement, after);
+            self.line(depth + 1, tally, placement, &after);
             tally.take(&step);
         }
         set(&mut placement.lines, line, None);
@@ -483,20 +584,21 @@ impl<'a> Search<'a> {
         queue: usize,
         tally: &mut Tally<'_>,
         placement: &mut Placement,
-        largest: Micro,
-        rest: Micro,
+        largest: &Each,
+        rest: &Each,
     ) {
+        let problem = self.problem;
         if self.hopeless(tally, largest, rest) {
             return;
         }
         let Some(it) = self.problem.queues.get(queue) else {
             self.best = placement.clone();
-            self.best_load = largest;
+            self.best_load = problem.score(largest);
             self.best_minor = tally.minor;
             return;
         };
         let at = it.line.and_then(|l| placement.lines.get(l).copied().flatten());
-        let rest = rest - it.stack;
+        let rest = each(|p| within(rest, p).saturating_sub(within(&it.stack, p)));
         let mut options = Vec::new();
         let mut fresh = std::collections::BTreeSet::new();
         for mask in masks_for(self.problem, queue, at, &placement.lines) {
@@ -511,19 +613,19 @@ impl<'a> Search<'a> {
             }
             let step = self.problem.queue_step(queue, at, &mask, tally.shares());
             tally.add(&step);
-            let after = largest.max(tally.largest_of(&step));
+            let after = most(largest, &tally.largest_of(&step));
             tally.take(&step);
             options.push((after, mask, step));
         }
         // Stable: equals stay in the order of the masks.
         options.sort_by_key(|(after, _, step)| match self.limit {
-            None => (*after, Minor::default()),
-            Some(_) => (0, step.minor),
+            None => (Some(problem.score(after)), Minor::default()),
+            Some(_) => (None, step.minor),
         });
         for (after, mask, step) in options {
             tally.add(&step);
             set(&mut placement.masks, queue, mask);
-            self.queue(queue + 1, tally, placement, after, rest);
+            self.queue(queue + 1, tally, placement, &after, &rest);
             tally.take(&step);
         }
         set(&mut placement.masks, queue, vec![]);
@@ -544,6 +646,31 @@ fn set<T>(list: &mut [T], index: usize, value: T) {
     if let Some(slot) = list.get_mut(index) {
         *slot = value;
     }
+}
+
+/// Loads that some CPU has at least in each pattern, whatever is placed where: what a line brings
+/// can't be divided, nor a stack stage beyond the widest mask.
+fn pieces(problem: &Problem) -> Each {
+    let capacities = usable(problem).filter_map(|p| problem.places.get(p)).map(|p| p.capacity);
+    let fastest = capacities.max().unwrap_or(1).max(1);
+    let widest = if problem.wide { usable(problem).count() } else { 1 };
+    let shares = problem.shares();
+    let least = shares.get(1..=widest).and_then(|s| s.iter().min()).copied().unwrap_or(0);
+    let mut all = Each::default();
+    for (index, line) in problem.lines.iter().enumerate().filter(|(_, l)| !l.fixed) {
+        let mut whole = line.completion;
+        for (_, queue) in problem.queues_of(index) {
+            whole = plus(&whole, &queue.interrupt);
+            if queue.unsteered.is_some() {
+                whole = plus(&whole, &queue.stack);
+            }
+        }
+        all = most(&all, &whole);
+    }
+    for queue in problem.queues.iter().filter(|q| q.unsteered.is_none()) {
+        all = most(&all, &queue.stack.map(|stack| times(stack, least)));
+    }
+    all.map(|work| u64::try_from(load(u128::from(work), u128::from(fastest) * 100)).unwrap_or(0))
 }
 
 /// What all CPUs together can do at most: the ground of the bound.
@@ -637,7 +764,8 @@ fn classes(problem: &Problem, minor: bool) -> Vec<usize> {
     let first = problem.places.iter().enumerate().map(|(index, place)| {
         let home = problem.housekeeping == index;
         let node = place.node.map_or(0, |n| u64::from(n) + 1);
-        let mut key = vec![place.capacity, place.cluster as u64, node, place.base, u64::from(home)];
+        let mut key = vec![place.capacity, place.cluster as u64, node, u64::from(home)];
+        key.extend(place.base);
         key.push(u64::from(place.usable));
         // Today's masks are options of their own.
         for queue in &problem.queues {

@@ -10,7 +10,6 @@ use crate::model::goal::{Combination, Design, Factor, Predicted, Varied};
 use crate::model::knob::Knob;
 use crate::model::measurement::{Direction, Experiment};
 use crate::model::plan::Candidate;
-use crate::model::stack::Side;
 use crate::plan::factor::{Current, Ground, MOST, Unfit};
 use crate::plan::{self, Candidates, Costs, Profile, Request, Traffic, cost, name};
 use crate::search::{Climb, Prior};
@@ -30,6 +29,8 @@ pub(super) struct Chosen {
 pub(super) struct Menu<'a> {
     router: &'a Router,
     traffic: Traffic,
+    /// As it will be measured: one direction after the other, by streams that take what they get.
+    measured: Traffic,
     found: Candidates,
     current: Box<Current<'a>>,
 }
@@ -41,11 +42,17 @@ fn itself(args: &TuneArgs) -> bool {
 
 impl<'a> Menu<'a> {
     /// Looks at what there is; the costs are the model's.
-    pub(super) fn of(router: &'a Router, costs: Costs) -> Self {
+    pub(super) fn of(router: &'a Router, costs: Costs, args: &TuneArgs) -> Self {
         let traffic = Traffic { costs, ..Traffic::default() };
+        let measured = Traffic {
+            flows: Some(args.load.streams),
+            adapting: true,
+            directions: args.directions.clone(),
+            ..traffic.clone()
+        };
         let request = Request { traffic: traffic.clone(), ..Request::default() };
         let found = plan::candidates_for(router.snapshot(), &request);
-        Self { router, traffic, found, current: Box::new(|knob| router.current(knob)) }
+        Self { router, traffic, measured, found, current: Box::new(|knob| router.current(knob)) }
     }
 
     fn ground(&self) -> Ground<'_> {
@@ -270,8 +277,7 @@ impl<'a> Menu<'a> {
 
     /// A search of a space in at most `trials`.
     pub(super) fn climb<'b>(&'b self, space: &'b Space, trials: usize, seed: u64) -> Climb<'b> {
-        let snapshot = self.router.snapshot();
-        let model = cost::Model::new(snapshot, &self.traffic, Profile::default());
+        let model = cost::Model::new(self.router.snapshot(), &self.measured, Profile::default());
         let prior: Prior<'b> = Box::new(move |point| {
             let candidate = self.combination(space, point).ok()?;
             let predicted = model.predict(&candidate)?;
@@ -320,33 +326,18 @@ impl<'a> Menu<'a> {
     /// What the model says of every candidate, before anything is measured. Rates it foretells with
     /// costs that were fitted, and of forwarding: not of a router's own traffic.
     pub(super) fn predict(&self, args: &TuneArgs, experiment: &mut Experiment) {
-        let snapshot = self.router.snapshot();
-        let model = |traffic: &Traffic| cost::Model::new(snapshot, traffic, Profile::default());
-        let whole = model(&self.traffic);
         let fitted = self.traffic.costs.unit_ns.is_some() && !itself(args);
-        let one_way = |side| self.traffic.from_side(snapshot, side).map(|t| model(&t));
-        let of = |direction: &Direction| {
-            let model = match direction {
-                Direction::Down => one_way(Side::Wan),
-                Direction::Up => one_way(Side::Lan),
-                Direction::Both => Some(model(&self.traffic)),
-            };
-            model.map(|m| (*direction, m))
-        };
-        let models: Vec<_> =
-            experiment.directions.iter().filter(|_| fitted).filter_map(of).collect();
+        let model = cost::Model::new(self.router.snapshot(), &self.measured, Profile::default());
         let payload = experiment::payload(&experiment.scenario);
+        let directions = experiment.directions.clone();
         let predict = |candidate: &Candidate| {
-            let said = whole.predict(candidate)?;
-            let rate = |(direction, model): &(Direction, cost::Model<'_>)| {
-                let ways = if *direction == Direction::Both { 2 } else { 1 };
-                Some((*direction, model.predict(candidate)?.rate(payload, ways)?))
-            };
+            let said = model.predict(candidate)?;
+            let rate = |direction: &Direction| Some((*direction, said.rate(payload, *direction)?));
             Some(Predicted {
                 candidate: candidate.name.clone(),
                 largest: said.largest,
                 bottleneck: said.bottleneck,
-                rates: models.iter().filter_map(rate).collect(),
+                rates: directions.iter().filter(|_| fitted).filter_map(rate).collect(),
             })
         };
         experiment.predictions = experiment.candidates.iter().filter_map(predict).collect();

@@ -46,7 +46,7 @@ pub(super) fn run(
     let mut router = Router::here(lock)?;
     router.notes.iter().for_each(|note| out.say(note));
     if args.factor.contains(&FactorArg::List) {
-        Menu::of(&router, Costs::DEFAULT).list(out)?;
+        Menu::of(&router, Costs::DEFAULT, args).list(out)?;
         return Ok(ExitCode::Done);
     }
     out.say(out.dim(

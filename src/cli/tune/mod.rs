@@ -63,7 +63,7 @@ pub(super) fn run(context: &Context, args: &TuneArgs) -> Result<ExitCode> {
     let bench = Workbench::build(&spec, lock, &stop)?;
     bench.router().notes.iter().for_each(|note| out.say(note));
     if args.factor.contains(&FactorArg::List) {
-        Menu::of(bench.router(), Costs::DEFAULT).list(out)?;
+        Menu::of(bench.router(), Costs::DEFAULT, args).list(out)?;
         return Ok(ExitCode::Done);
     }
     let load = args.load.spec(Direction::Down);
@@ -88,7 +88,7 @@ fn measure(
     stop: &AtomicBool,
 ) -> Result<Experiment> {
     let begun = clock::monotonic();
-    let menu = Menu::of(router, given.on(&router.snapshot().machine, out));
+    let menu = Menu::of(router, given.on(&router.snapshot().machine, out), args);
     let mut searched = Vec::new();
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..));
     let chosen = if args.search {

@@ -38,26 +38,34 @@ fn all(problem: &Problem) -> Vec<Placement> {
     found
 }
 
+/// Geometric mean of the patterns' largest loads, from the words of the model.
+fn mean_by_hand(problem: &Problem, placement: &Placement) -> f64 {
+    let count = problem.patterns.len();
+    let product: f64 = (0..count).map(|p| largest_by_hand(problem, placement, p)).product();
+    product.powf(1.0 / count as f64)
+}
+
 /// Load over capacity the slow way, in floating point and from the words of the model.
-fn largest_by_hand(problem: &Problem, placement: &Placement) -> f64 {
+fn largest_by_hand(problem: &Problem, placement: &Placement, pattern: usize) -> f64 {
     let n = problem.places.len();
-    let mut load: Vec<f64> = problem.places.iter().map(|p| p.base as f64 / 1e6).collect();
+    let of = |amount: &Each| amount[pattern] as f64 / 1e6;
+    let mut load: Vec<f64> = problem.places.iter().map(|p| of(&p.base)).collect();
     for (l, line) in problem.lines.iter().enumerate() {
         let Some(at) = placement.lines[l] else { continue };
-        load[at] += line.completion as f64 / 1e6;
+        load[at] += of(&line.completion);
         for queue in problem.queues.iter().filter(|q| q.line == Some(l)) {
-            load[at] += queue.interrupt as f64 / 1e6;
+            load[at] += of(&queue.interrupt);
             if line.node.is_some()
                 && problem.places[at].node.is_some()
                 && line.node != problem.places[at].node
             {
-                load[at] += 0.05 * queue.packets as f64 / 1e6;
+                load[at] += 0.05 * of(&queue.packets);
             }
         }
     }
     for (q, queue) in problem.queues.iter().enumerate() {
-        let packets = queue.packets as f64 / 1e6;
-        let stack = queue.stack as f64 / 1e6;
+        let packets = of(&queue.packets);
+        let stack = of(&queue.stack);
         let at = queue.line.and_then(|l| placement.lines[l]);
         let mask = &placement.masks[q];
         if mask.is_empty() {
@@ -103,7 +111,14 @@ prop_compose! {
         unsteered in any::<bool>(),
         housekeeping in 0..2usize,
         isolated in any::<bool>(),
+        ways in any::<bool>(),
     ) -> Problem {
+        // Both ways at once, and each of two sides alone.
+        let at = |side: usize, work: Micro| match ways {
+            true if side == 0 => [work * 5 / 4, work, work / 4],
+            true => [work * 5 / 4, work / 4, work],
+            false => [work, 0, 0],
+        };
         let n = sizes.len();
         let places: Vec<Place> = sizes.iter().enumerate().map(|(i, (size, cluster))| Place {
             id: CpuId(i as u32),
@@ -112,31 +127,34 @@ prop_compose! {
             siblings: if smt && (i ^ 1) < n { vec![i ^ 1] } else { vec![] },
             cluster: *cluster,
             node: Some(*cluster as u32),
-            base: 0,
+            base: [0; 3],
         }).collect();
         let mut queues = Vec::new();
         let made: Vec<Line> = lines.iter().enumerate().map(|(i, (fixed, kind, home))| {
             let device = format!("eth{i}");
             queues.push(Queue {
-                device: device.clone(), index: 0, line: Some(i), packets: ONE,
-                interrupt: 350_000, stack: [1_000_000, 550_000, 1_250_000][*kind as usize],
+                device: device.clone(), index: 0, line: Some(i), packets: at(i % 2, ONE),
+                interrupt: at(i % 2, 350_000),
+                stack: at(i % 2, [1_000_000, 550_000, 1_250_000][*kind as usize]),
                 unsteered: (unsteered && i == 0).then(|| "not for it".into()),
                 before: if *kind == 1 { vec![1] } else { vec![] },
             });
             Line {
                 irq: IrqId { device, queue: 0, role: IrqRole::Combined },
-                completion: 150_000, home: Some(home % n), fixed: *fixed,
+                completion: at(1 - i % 2, 150_000), home: Some(home % n), fixed: *fixed,
                 pinned: (*kind == 0).then_some(home % n), node: (*kind == 2).then_some(0),
                 thread: None,
             }
         }).collect();
         if veth {
             queues.push(Queue {
-                device: "veth".into(), index: 0, line: None, packets: ONE, interrupt: 0,
-                stack: 1_000_000, unsteered: None, before: vec![],
+                device: "veth".into(), index: 0, line: None, packets: at(1, ONE), interrupt: [0; 3],
+                stack: at(1, 1_000_000), unsteered: None, before: vec![],
             });
         }
-        Problem::new(places, made, queues, housekeeping, flows, wide)
+        let mut problem = Problem::new(places, made, queues, housekeeping, flows, wide);
+        problem.patterns = vec![Default::default(); if ways { 3 } else { 1 }];
+        problem
     }
 }
 
@@ -148,38 +166,56 @@ proptest! {
     fn no_placement_is_better_than_the_answer(problem in any_problem()) {
         let every = all(&problem);
         prop_assume!(every.len() <= 60_000);
-        let judged: Vec<(Micro, Minor)> = every.iter().map(|p| {
+        let judged: Vec<(Score, Minor)> = every.iter().map(|p| {
             let tally = problem.tally(p);
-            (tally.largest().0, tally.minor)
+            (tally.score(), tally.minor)
         }).collect();
+        let patterns = problem.patterns.len();
         let least = judged.iter().map(|j| j.0).min().unwrap();
-        let limit = least * EQUAL / 100;
+        let limit = least.stretched(EQUAL, patterns);
+        let mean = least.mean(patterns);
         let minor = judged.iter().filter(|j| j.0 <= limit).map(|j| j.1).min().unwrap();
         let answer = best(&problem, 100 * NODES);
         prop_assert!(answer.complete);
-        prop_assert_eq!(answer.bound, least);
-        prop_assert!(answer.largest <= limit, "{} of {least}", answer.largest);
+        prop_assert_eq!(answer.bound, mean);
+        prop_assert!(answer.largest <= mean * EQUAL / 100 + 1, "{} of {mean}", answer.largest);
         prop_assert_eq!(answer.minor, minor);
         prop_assert!(every.contains(&answer.placement));
         // The tally against the model's words.
-        let by_hand = largest_by_hand(&problem, &answer.placement);
+        let by_hand = mean_by_hand(&problem, &answer.placement);
         prop_assert!((answer.largest as f64 / 1e6 - by_hand).abs() < 1e-4, "{by_hand}");
     }
 
-    /// Packets are handed over only where that brings something.
+    /// Packets are handed over only where that brings something, and nobody loses by it.
     #[test]
     fn hand_overs_have_to_be_worth_it(problem in any_problem()) {
-        let with = best(&problem, 100 * NODES);
+        let still = |p: &Placement| {
+            problem.queues.iter().zip(&p.masks).all(|(queue, mask)| match (queue.line, mask.as_slice()) {
+                (None, _) | (_, []) => true,
+                (Some(line), [one]) => p.lines[line] == Some(*one),
+                _ => false,
+            })
+        };
+        // Of two that are both fixed nothing is asked.
+        let stuck = problem.lines.iter().any(|l| l.fixed && l.home == Some(problem.housekeeping));
+        prop_assume!(!stuck);
+        let every = all(&problem);
+        prop_assume!(every.len() <= 60_000);
         let answer = solve(&problem, 100 * NODES);
-        match answer.declined {
-            None => prop_assert_eq!(answer.largest, with.largest),
-            Some(declined) => {
-                prop_assert_eq!(declined, with.largest);
-                prop_assert!(declined * 100 >= answer.largest * WORTH);
-                for (queue, mask) in problem.queues.iter().zip(&answer.placement.masks) {
-                    prop_assert!(queue.line.is_none() || mask.is_empty());
-                }
-            }
+        let without = every.iter().filter(|p| still(p)).map(|p| problem.tally(p).mean()).min();
+        let without = without.unwrap();
+        let largest = problem.tally(&answer.placement).largest();
+        if still(&answer.placement) {
+            prop_assert!(answer.largest <= without * EQUAL / 100 + 1);
+            prop_assert!(answer.declined.is_none_or(|with| with * 100 >= answer.largest * WORTH));
+        } else {
+            prop_assert!(answer.largest * 100 < without * EQUAL * WORTH / 100);
+            // The best without them is among those that are no better in any pattern.
+            let no_better = |p: &&Placement| {
+                let other = problem.tally(p).largest();
+                largest.iter().zip(&other).all(|(own, other)| own <= other)
+            };
+            prop_assert!(every.iter().filter(|p| still(p)).any(|p| no_better(&p)));
         }
     }
 
@@ -197,6 +233,25 @@ proptest! {
     }
 }
 
+/// Packets of two cards must not wait for each other where that can be had for little.
+#[test]
+fn a_line_joins_one_that_can_not_move_only_where_that_is_worth_it() {
+    let mut problem = server(4, 2, 1);
+    for queue in &mut problem.queues {
+        queue.unsteered = None;
+    }
+    problem.lines[0].fixed = true;
+    let free = best(&problem, NODES);
+    let answer = solve(&problem, NODES);
+    assert_ne!(answer.placement.lines[1], Some(0), "{answer:?}");
+    assert!(answer.largest * WORTH <= free.largest * 100);
+    // With one other CPU, which has a twentieth of its size, there is no choice.
+    let mut small = server(2, 2, 1);
+    small.lines[0].fixed = true;
+    small.places[1].capacity /= 20;
+    assert_eq!(solve(&small, NODES).placement.lines[1], Some(0));
+}
+
 /// `devices` cards of `queues` queues, a line each, on `cpus` equal CPUs.
 pub(super) fn server(cpus: usize, devices: usize, queues: usize) -> Problem {
     let places = (0..cpus)
@@ -207,14 +262,14 @@ pub(super) fn server(cpus: usize, devices: usize, queues: usize) -> Problem {
             siblings: vec![],
             cluster: i / 8,
             node: Some((i / 8 % 2) as u32),
-            base: 0,
+            base: [0; 3],
         })
         .collect();
     let each = ONE / queues as u64;
     let of = |i: usize| format!("eth{}", i / queues);
     let lines = (0..devices * queues).map(|i| Line {
         irq: IrqId { device: of(i), queue: (i % queues) as u32, role: IrqRole::Combined },
-        completion: each * 15 / 100,
+        completion: [each * 15 / 100, 0, 0],
         home: Some(0),
         fixed: false,
         pinned: None,
@@ -225,9 +280,9 @@ pub(super) fn server(cpus: usize, devices: usize, queues: usize) -> Problem {
         device: of(i),
         index: (i % queues) as u32,
         line: Some(i),
-        packets: each,
-        interrupt: each * 35 / 100,
-        stack: each,
+        packets: [each, 0, 0],
+        interrupt: [each * 35 / 100, 0, 0],
+        stack: [each, 0, 0],
         unsteered: Some("queues cover the CPUs".into()),
         before: vec![],
     });
