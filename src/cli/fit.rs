@@ -104,6 +104,10 @@ fn summary(fit: &Fit) -> Vec<String> {
     if let Some(unit) = fit.costs.unit_ns {
         lines.push(format!("1.0, the stack stage of a packet with NAT, takes {unit:.1} ns"));
     }
+    lines.extend(
+        fit.acks
+            .map(|acks| format!("{acks:.2} acknowledgements came back for each packet of data")),
+    );
     lines
 }
 

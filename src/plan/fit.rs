@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use super::costs::Costs;
 use crate::model::goal::Quantity;
 use crate::model::knob::{Knob, Value};
-use crate::model::measurement::{EvidenceClass, Experiment};
+use crate::model::measurement::{Direction, EvidenceClass, Experiment, Protocol};
 use crate::model::plan::Candidate;
 
 /// Parameters are sought from a twentieth to twenty times of what the defaults make of them.
@@ -108,6 +108,8 @@ pub struct Fit {
     pub worst: (String, f64),
     /// The same of candidates that were left out of the fit; `None` with fewer than three.
     pub foretold: Option<f64>,
+    /// Acknowledgements for each packet of data, counted; `None` where no cell tells.
+    pub acks: Option<f64>,
     /// What a reader must know.
     pub notes: Vec<String>,
 }
@@ -132,14 +134,17 @@ pub fn fit(experiments: &[(String, Experiment)]) -> Result<Fit, String> {
         .max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))
         .map_or((String::new(), 0.0), |(p, e)| (p.name.clone(), *e));
     let unit = solution.unit();
+    let acks = acks(experiments);
+    let costs = solution.costs();
     Ok(Fit {
-        costs: solution.costs(),
+        costs: Costs { ack: acks.unwrap_or(costs.ack), ..costs },
         unit_ns: unit,
         points: points.len(),
         terms: solution.terms(),
         residual: root_mean_square(&errors),
         worst,
         foretold: foretold(&points),
+        acks,
         notes: notes(experiments),
     })
 }
@@ -177,6 +182,24 @@ fn notes(experiments: &[(String, Experiment)]) -> Vec<String> {
         notes.push("the results are of different machines: the unit is a mean of theirs".into());
     }
     notes
+}
+
+/// Packets that came in on the other one of two devices for each that brought data, while TCP went
+/// one way: geometric mean.
+fn acks(experiments: &[(String, Experiment)]) -> Option<f64> {
+    let tcp = experiments.iter().filter(|(_, e)| e.scenario.protocol == Protocol::Tcp);
+    let cells = tcp.flat_map(|(_, e)| &e.cells).map(|cell| &cell.measurement);
+    let alone = cells.filter(|m| m.is_valid() && m.direction != Direction::Both);
+    let logs: Vec<f64> = alone
+        .filter_map(|m| match m.devices.as_slice() {
+            [one, other] => {
+                let (one, other) = (one.rx_packets as f64, other.rx_packets as f64);
+                Some((one.min(other) / one.max(other)).ln()).filter(|ln| ln.is_finite())
+            }
+            _ => None,
+        })
+        .collect();
+    (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
 }
 
 /// Means over the valid cells of each candidate in each direction.
