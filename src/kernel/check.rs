@@ -132,7 +132,9 @@ impl Preemption {
     /// One sentence for a person.
     #[must_use]
     pub fn words(&self) -> String {
-        let built = self.built.unwrap_or("not said");
+        let Some(built) = self.built.or_else(|| self.in_force.as_ref().map(|_| "not said")) else {
+            return "preemption: not said in this file".to_owned();
+        };
         let force = self.in_force.as_ref();
         let force = force
             .filter(|(model, _)| model != built)
@@ -149,13 +151,17 @@ impl Preemption {
     }
 }
 
+/// A configuration has more options than this; what has fewer and no heading is a part of one.
+const WHOLE: usize = 1000;
+
 /// Holds the table against a configuration. `place` names it in the evidence; `running` are the
 /// facts of the running kernel when the configuration is its own.
 #[must_use]
 pub fn check(config: &KernelConfig, place: &str, running: Option<&KernelFacts>) -> Report {
     let preemption = Preemption::of(config, running);
     let mut findings = Vec::new();
-    let (mut unknown_arch, mut unknown_version) = (false, false);
+    let (mut unknown_arch, mut unknown_version, mut unmentioned) = (false, false, false);
+    let excerpt = config.release().is_none() && config.options.len() < WHOLE;
     for rule in rules() {
         if !rule.applies_after(config) {
             continue;
@@ -183,6 +189,10 @@ pub fn check(config: &KernelConfig, place: &str, running: Option<&KernelFacts>) 
         if running.is_some_and(|facts| rule.taken_back(facts)) {
             continue;
         }
+        if excerpt && rule.wanted == Wanted::Off && config.get(rule.option).is_none() {
+            unmentioned = true;
+            continue;
+        }
         if let Some(found) = rule.finding(config, place) {
             findings.push(found);
         }
@@ -196,6 +206,11 @@ pub fn check(config: &KernelConfig, place: &str, running: Option<&KernelFacts>) 
     }
     if unknown_version {
         let why = "options of some kernel versions: the file has lost its heading with the version";
+        not_judged.push(why.to_owned());
+    }
+    if unmentioned {
+        let why = "options that are not mentioned: this is no whole configuration (a defconfig, a \
+                   target's part of one)";
         not_judged.push(why.to_owned());
     }
     Report { findings, preemption, not_judged }
@@ -441,11 +456,41 @@ mod tests {
         assert!(!named(&check(&new, "x", None), Severity::Info).contains(&"CRYPTO_CHACHA20_NEON"));
         let bare = config("CONFIG_KFENCE=y\nCONFIG_KFENCE_SAMPLE_INTERVAL=5\n");
         let report = check(&bare, "x", None);
-        assert_eq!(report.not_judged.len(), 2, "{:?}", report.not_judged);
+        assert_eq!(report.not_judged.len(), 3, "{:?}", report.not_judged);
         assert!(named(&report, Severity::Notice).contains(&"KFENCE_SAMPLE_INTERVAL"));
         let off = config("CONFIG_KFENCE=y\nCONFIG_KFENCE_SAMPLE_INTERVAL=0\n");
         assert!(
             !named(&check(&off, "x", None), Severity::Info).contains(&"KFENCE_SAMPLE_INTERVAL")
         );
+    }
+
+    #[test]
+    fn distributions_own_kernels_are_not_blamed_for_what_they_cannot_have() {
+        // Debian's 6.1 for armel: ARMv6 and older have no NEON.
+        let armel = "# Linux/arm 6.1.176 Kernel Configuration\nCONFIG_CPU_V6=y\n\
+                     CONFIG_WIREGUARD=m\nCONFIG_CRYPTO_CHACHA20_NEON=m\nCONFIG_CRYPTO_POLY1305_ARM=m\n";
+        assert_eq!(named(&check(&config(armel), "x", None), Severity::Warning), [""; 0]);
+        let armhf = armel.replace("CPU_V6", "CPU_V7");
+        let report = check(&config(&armhf), "x", None);
+        assert_eq!(named(&report, Severity::Warning), ["KERNEL_MODE_NEON"]);
+        // Its 6.12 for real time on arm64: PREEMPT is what PREEMPT_RT brings with it.
+        let rt = config(&format!("{PI}CONFIG_PREEMPT=y\nCONFIG_PREEMPT_RT=y\n"));
+        assert_eq!(named(&check(&rt, "x", None), Severity::Warning), ["PREEMPT_RT"]);
+    }
+
+    #[test]
+    fn a_part_of_a_configuration_is_not_blamed_for_what_it_leaves_out() {
+        // As OpenWrt's target/linux/mediatek/filogic/config-6.6.
+        let part = config(
+            "CONFIG_64BIT=y\nCONFIG_ARM64=y\nCONFIG_SMP=y\nCONFIG_RPS=y\n\
+             CONFIG_PREEMPT_NONE_BUILD=y\n# CONFIG_XPS is not set\n",
+        );
+        let report = check(&part, "x", None);
+        assert_eq!(named(&report, Severity::Info), ["XPS"]);
+        assert_eq!(report.preemption.built, Some("none"));
+        assert!(report.not_judged.iter().any(|why| why.contains("not mentioned")));
+        let silent = config("CONFIG_NET=y\n");
+        let words = check(&silent, "x", None).preemption.words();
+        assert_eq!(words, "preemption: not said in this file");
     }
 }

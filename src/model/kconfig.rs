@@ -46,6 +46,10 @@ pub const PREEMPTION_MODELS: &[(&str, &str)] = &[
     ("PREEMPT", "full"),
     ("PREEMPT_VOLUNTARY", "voluntary"),
     ("PREEMPT_NONE", "none"),
+    // What those come to from 5.16 on; OpenWrt's targets name these alone.
+    ("PREEMPT_BUILD", "full"),
+    ("PREEMPT_VOLUNTARY_BUILD", "voluntary"),
+    ("PREEMPT_NONE_BUILD", "none"),
 ];
 
 /// An option as a file has it.

@@ -77,6 +77,9 @@ const ARCHITECTURES: &[(&str, &str)] = &[
     ("S390", "s390"),
 ];
 
+/// Beginnings of options that only one architecture has.
+const CHOICES: &[(&str, &str)] = &[("ARM64_", "arm64"), ("X86_", "x86"), ("MIPS_", "mips")];
+
 /// The whole file; `None` when it is no kernel configuration at all.
 #[must_use]
 pub fn read(bytes: &[u8]) -> Option<KernelConfig> {
@@ -94,7 +97,14 @@ pub fn read(bytes: &[u8]) -> Option<KernelConfig> {
     }
     if config.arch.is_none() {
         let of = |option: &str| config.get(option) == Some(&Value::On);
-        config.arch = ARCHITECTURES.iter().find(|(o, _)| of(o)).map(|(_, a)| (*a).to_owned());
+        let found = ARCHITECTURES.iter().find(|(o, _)| of(o));
+        // A defconfig leaves out what its directory says, but not what is chosen for it.
+        let chosen = |beginning: &str| {
+            let mut options = config.options.iter();
+            options.any(|(name, entry)| name.starts_with(beginning) && entry.value.is_set())
+        };
+        let found = found.or_else(|| CHOICES.iter().find(|(beginning, _)| chosen(beginning)));
+        config.arch = found.map(|(_, arch)| (*arch).to_owned());
     }
     (!config.options.is_empty()).then_some(config)
 }
@@ -173,6 +183,9 @@ mod tests {
         assert_eq!(read(b"hello\n# a remark\n"), None);
         let bare = read(b"CONFIG_RISCV=y\n").unwrap();
         assert_eq!(bare.arch.as_deref(), Some("riscv"));
+        // A Raspberry Pi 5's defconfig.
+        let part = read(b"CONFIG_ARCH_BCM2835=y\nCONFIG_ARM64_16K_PAGES=y\n").unwrap();
+        assert_eq!(part.arch.as_deref(), Some("arm64"));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::{KernelDiffArgs, Named, of_file, running};
 use crate::cli::context::Context;
 use crate::cli::output::Output;
+use crate::cli::table::wrap;
 use crate::error::Result;
 use crate::exit_code::ExitCode;
 use crate::kernel::check::matters;
@@ -102,9 +103,12 @@ fn text(out: &Output, a: &Named, b: &Named, found: &Diff, all: bool) -> String {
         }
         lines.push(String::new());
         lines.push(out.bold(format!("{heading} ({})", groups.len())));
-        for group in groups {
+        let (makers, rest): (Vec<&Group>, Vec<&Group>) =
+            groups.into_iter().partition(|g| !all && maker(g).is_some());
+        for group in rest {
             lines.extend(of_group(out, group, all));
         }
+        lines.extend(of_makers(out, &makers));
     }
     let rest = |what: &str, these: &[Difference], lines: &mut Vec<String>| {
         if these.is_empty() {
@@ -121,6 +125,41 @@ fn text(out: &Output, a: &Named, b: &Named, found: &Diff, all: bool) -> String {
     rest("only one file names them, without a choice of its own", &found.only_one, &mut lines);
     rest("compilers and what the architecture brings", &found.surroundings, &mut lines);
     lines.join("\n")
+}
+
+/// Whose cards a choice is about, and what becomes of them: `REALTEK`, `y -> n`.
+fn maker(group: &Group) -> Option<(&str, String)> {
+    let [only] = group.chosen.as_slice() else { return None };
+    Some((only.name.strip_prefix("NET_VENDOR_")?, only.change()))
+}
+
+/// The makers of cards that a kernel has or lacks, one line for each change: a kernel for clouds
+/// differs from its sibling by sixty of them.
+fn of_makers(out: &Output, groups: &[&Group]) -> Vec<String> {
+    let mut changes: Vec<(String, Vec<&str>, usize)> = Vec::new();
+    for group in groups {
+        let Some((name, change)) = maker(group) else { continue };
+        let follows = group.follows.len();
+        match changes.iter_mut().find(|(known, ..)| *known == change) {
+            Some((_, names, count)) => {
+                names.push(name);
+                *count += follows;
+            }
+            None => changes.push((change, vec![name], follows)),
+        }
+    }
+    let mut lines = Vec::new();
+    for (change, names, follows) in changes {
+        let first = format!("NET_VENDOR_*: {change}:");
+        let words: Vec<&str> = std::iter::once(first.as_str()).chain(names).collect();
+        for (at, line) in wrap(&words, 96).into_iter().enumerate() {
+            lines.push(format!("{}{line}", if at == 0 { "  " } else { "      " }));
+        }
+        if let Some(last) = lines.last_mut().filter(|_| follows > 0) {
+            last.push_str(&out.dim(format!(" (+{follows})")));
+        }
+    }
+    lines
 }
 
 fn of_group(out: &Output, group: &Group, all: bool) -> Vec<String> {
