@@ -5,6 +5,8 @@
 
 #[path = "scenes/check.rs"]
 mod check;
+#[path = "scenes/reported.rs"]
+mod reported;
 mod scene;
 
 use std::path::{Path, PathBuf};

@@ -129,6 +129,16 @@ impl<'a> Subject<'a> {
         }
     }
 
+    /// Whether next to none of the packets came by this queue, so that where they would arrive does
+    /// not matter.
+    pub(super) fn is_idle(&self, source: &Source<'_>) -> bool {
+        const ENOUGH: u64 = 100_000;
+        let taken = |irq: &Irq| irq.counts.iter().map(|(_, n)| *n).sum::<u64>();
+        let receiving = self.intake.lines.iter().filter(|irq| irq.id.role.receives());
+        let all: u64 = receiving.map(|irq| taken(irq)).fold(0, u64::saturating_add);
+        source.irq.is_some_and(|irq| all >= ENOUGH && taken(irq) < all / 1000)
+    }
+
     /// The CPUs on which a queue's packets go through the stack.
     pub(super) fn handled_on(&self, source: &Source<'_>) -> Option<CpuSet> {
         let mask = source.queue.rps.as_ref().filter(|mask| !mask.is_empty());

@@ -4,9 +4,13 @@
 //! device's `msi_irqs`; names; its `irq`. A USB adapter's lines are its host controller's, and a
 //! DSA user port has none.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
+use super::irq_drivers::{
+    alike, as_the_driver_counts, by_address, fixed_by_driver, in_order_of_the_driver,
+};
 use super::{Gaps, cpu_list, number, text};
 use crate::host::{HostRead, Query, query_as};
 use crate::model::cpuset::CpuSet;
@@ -28,8 +32,13 @@ pub(super) fn discover(
     let table = interrupts(&bytes);
     // Kernels before 6.12 and captures of earlier versions do not tell.
     let fixed: Vec<u32> = query_as(host, &Query::FixedIrqs).unwrap_or_default();
-    let known =
-        Known { table: &table, board, fixed: &fixed, designware: designware_arch(&host.arch()) };
+    let known = Known {
+        table: &table,
+        board,
+        fixed: &fixed,
+        designware: designware_arch(&host.arch()),
+        early_rp1: is_before(host, EARLY_RP1),
+    };
     let index = Index::of(netdevs, &table);
     if table.skipped > 0 {
         gaps.add("interrupts", format!("{} lines were not understood", table.skipped));
@@ -37,11 +46,16 @@ pub(super) fn discover(
     let mut irqs: BTreeMap<IrqLine, Irq> = BTreeMap::new();
     let mut without = Vec::new();
     for device in netdevs.iter().filter(|d| has_lines(d)) {
-        let lines = lines_of(host, device, &table, &index);
+        let mut lines = lines_of(host, device, netdevs, &table, &index);
+        if lines.is_empty() {
+            lines.extend(in_order_of_the_driver(device, netdevs, &table));
+        }
         // NXP's DPAA2 has a line for link events only; packets come by the portals.
         let receives = |lines: &[Found<'_>]| lines.iter().any(|line| line.role.receives());
-        if !receives(&lines) && matches!(device.bus, Bus::Platform(_) | Bus::Other(_)) {
-            without.push((device, switch_lines(&table)));
+        let wireless = device.kind.as_deref() == Some("wlan");
+        let own_bus = matches!(device.bus, Bus::Platform(_) | Bus::Other(_));
+        if !receives(&lines) && own_bus && !wireless {
+            without.push((device, switch_lines(host, &table)));
         }
         add(host, &known, &mut irqs, device, &lines);
     }
@@ -63,6 +77,24 @@ struct Known<'a> {
     fixed: &'a [u32],
     /// Whether the chip [`DESIGNWARE`] can be none but DesignWare's here.
     designware: bool,
+    /// Whether the kernel is older than the affinity of RP1's interrupts.
+    early_rp1: bool,
+}
+
+/// RP1, the Raspberry Pi 5's south bridge, has the interrupts of its Ethernet: its chip could not
+/// move them before this version (raspberrypi/linux issue 6077, pull request 6090).
+const RP1: &str = "rp1_irq_chip";
+const EARLY_RP1: [u32; 3] = [6, 6, 25];
+
+/// Whether the kernel is older than that; no where its version can't be read.
+fn is_before(host: &dyn HostRead, version: [u32; 3]) -> bool {
+    let release = text(host, Path::new("/proc/sys/kernel/osrelease")).unwrap_or_default();
+    let mut parts =
+        release.split(|c: char| !c.is_ascii_digit()).map_while(|part| part.parse().ok());
+    match [parts.next(), parts.next(), parts.next()] {
+        [Some(major), Some(minor), patch] => [major, minor, patch.unwrap_or(0)] < version,
+        _ => false,
+    }
 }
 
 /// The interrupt controller inside DesignWare PCIe hosts that have no other for MSI
@@ -103,23 +135,42 @@ fn add(
 }
 
 /// Lines by names that stand for a whole switch.
-fn switch_lines<'a>(table: &'a Interrupts<'a>) -> Vec<Found<'a>> {
+fn switch_lines<'a>(host: &dyn HostRead, table: &'a Interrupts<'a>) -> Vec<Found<'a>> {
     let found = table.rows.iter().filter_map(|row| {
         let named = row.actions.iter().find_map(|a| Some((a, irq_name::of_switch(a)?)));
         let (action, (queue, role)) = named?;
         Some(Found { row, action: action.clone(), queue, role, learnt: "name of the switch" })
     });
     let mut found: Vec<Found<'a>> = found.collect();
+    by_portal(host, &mut found);
     make_unique(&mut found);
     found
 }
 
-struct Found<'a> {
-    row: &'a Row<'a>,
-    action: String,
-    queue: u32,
-    role: IrqRole,
-    learnt: &'static str,
+/// Each of NXP's portals serves a CPU, and receive queue n belongs to the nth CPU that has one
+/// (dpaa2-eth.c, dpaa2_eth_set_fq_affinity); the portals' own numbers say nothing of it.
+fn by_portal(host: &dyn HostRead, found: &mut [Found<'_>]) {
+    let is_portal = |line: &Found<'_>| line.action.starts_with("dpio.");
+    let mut order: Vec<(CpuId, IrqLine)> = Vec::new();
+    for line in found.iter().filter(|l| is_portal(l)) {
+        let dir = Path::new("/proc/irq").join(line.row.line.to_string());
+        let on = cpu_list(host, &dir.join("smp_affinity_list")).filter(|set| set.len() == 1);
+        let Some(cpu) = on.and_then(|set| set.first()) else { return };
+        order.push((cpu, line.row.line));
+    }
+    order.order_by(Ord::cmp);
+    for line in found.iter_mut().filter(|l| is_portal(l)) {
+        let rank = order.iter().position(|(_, irq)| *irq == line.row.line);
+        line.queue = rank.and_then(|rank| u32::try_from(rank).ok()).unwrap_or(line.queue);
+    }
+}
+
+pub(super) struct Found<'a> {
+    pub(super) row: &'a Row<'a>,
+    pub(super) action: String,
+    pub(super) queue: u32,
+    pub(super) role: IrqRole,
+    pub(super) learnt: &'static str,
 }
 
 /// Rows of the table by what leads to them: with thousands of lines, not every device may look at
@@ -137,7 +188,7 @@ impl Index {
         let lines = table.rows.iter().enumerate().map(|(at, row)| (row.line, at)).collect();
         let mut names: HashMap<String, Vec<usize>> = HashMap::new();
         for name in netdevs.iter().flat_map(own_names).filter(|name| !name.is_empty()) {
-            names.entry(name.to_owned()).or_default();
+            names.entry(name.into_owned()).or_default();
         }
         let longest = names.keys().map(String::len).max().unwrap_or(0);
         for (at, row) in table.rows.iter().enumerate() {
@@ -161,36 +212,45 @@ impl Index {
         let mut found: BTreeSet<usize> =
             by_line.filter_map(|line| self.lines.get(&line).copied()).collect();
         for name in own_names(device) {
-            found.extend(self.names.get(name).into_iter().flatten());
+            found.extend(self.names.get(name.as_ref()).into_iter().flatten());
         }
         found
     }
 }
 
 /// What drivers may call the device in the names of its lines.
-fn own_names(device: &NetDev) -> [&str; 2] {
+fn own_names(device: &NetDev) -> [Cow<'_, str>; 2] {
     let bus_name = match &device.bus {
-        Bus::Pci(name) | Bus::Platform(name) | Bus::Virtio(name) => name,
+        Bus::Pci(name) | Bus::Platform(name) | Bus::Virtio(name) => Cow::Borrowed(name.as_str()),
         // .../dpni.1/net/eth0
-        Bus::Other(_) => {
+        Bus::Other(bus) => {
             let parent = device.sysfs.parent().and_then(Path::parent).and_then(Path::file_name);
-            parent.and_then(|name| name.to_str()).unwrap_or_default()
+            let name = parent.and_then(|name| name.to_str()).unwrap_or_default();
+            // xen-netfront.c, xennet_init_queue: `vif0-q1-rx` is of the device vif-0.
+            if bus == "xen" { name.replacen('-', "", 1).into() } else { name.into() }
         }
-        Bus::Usb(_) | Bus::Virtual => "",
+        Bus::Usb(_) | Bus::Virtual => Cow::Borrowed(""),
     };
-    [&device.name, bus_name]
+    [Cow::Borrowed(&device.name), bus_name]
 }
 
 fn lines_of<'a>(
     host: &dyn HostRead,
     device: &NetDev,
+    netdevs: &[NetDev],
     table: &'a Interrupts<'a>,
     index: &Index,
 ) -> Vec<Found<'a>> {
     if let Bus::Usb(controller) = &device.bus {
         return controller_lines(host, device, controller, table);
     }
-    let names = own_names(device);
+    let [name, place] = own_names(device);
+    let names = [name.as_ref(), place.as_ref()];
+    // Both ports of a ConnectX-3 are one function.
+    let of_sibling = |action: &str| {
+        let mut siblings = netdevs.iter().filter(|d| d.bus == device.bus && d.name != device.name);
+        siblings.any(|d| irq_name::of_device(action, &[&d.name]).is_some())
+    };
     let mut found = Vec::new();
     let msi = msi_lines(host, device);
     let candidates = index.candidates(device, &msi);
@@ -206,7 +266,7 @@ fn lines_of<'a>(
             .find_map(|a| irq_name::of_device(a, &names).map(|(q, r)| (a.clone(), q, r)));
         // A line in msi_irqs that nobody asked for yet has no action and counts for nothing.
         let by_order = || {
-            let action = row.actions.first()?;
+            let action = row.actions.first().filter(|action| !of_sibling(action))?;
             let known = irq_name::queue_and_role(action);
             let next = u32::try_from(found.len()).unwrap_or(u32::MAX);
             let (queue, role) = known.unwrap_or((next, IrqRole::Combined));
@@ -235,6 +295,7 @@ fn lines_of<'a>(
     if device.driver.as_deref() == Some("fsl_dpaa2_eth") {
         found.iter_mut().for_each(|line| line.role = IrqRole::Control);
     }
+    by_address(device, &mut found);
     as_the_driver_counts(device, &mut found);
     if let Some(roles) = alike(device, &found) {
         for (line, role) in found.iter_mut().zip(roles) {
@@ -254,79 +315,8 @@ fn lines_of<'a>(
     found
 }
 
-/// Numbers and roles of lines whose names alone mislead.
-fn as_the_driver_counts(device: &NetDev, found: &mut [Found<'_>]) {
-    let told = |line: &Found<'_>| line.learnt != BY_KERNEL;
-    match device.driver.as_deref().unwrap_or_default() {
-        // tg3.c, tg3_mem_rx_acquire: with several vectors the first one receives nothing, and
-        // receive queue 0 is `eth0-rx-1`.
-        "tg3" if found.len() > 1 => {
-            for line in found.iter_mut().filter(|l| told(l)) {
-                match line.role {
-                    IrqRole::Tx | IrqRole::Control => {}
-                    _ if irq_name::vector(&line.action, &device.name).is_some() => {
-                        line.role = IrqRole::Control;
-                    }
-                    _ => line.queue = line.queue.saturating_sub(1),
-                }
-            }
-        }
-        // gve.h, gve_tx_idx_to_ntfy and gve_rx_idx_to_ntfy: the first half of the blocks transmits.
-        "gve" => {
-            let blocks = found.iter().filter(|l| told(l) && l.role == IrqRole::Combined).count();
-            let half = u32::try_from(blocks / 2).unwrap_or(u32::MAX);
-            for line in found.iter_mut().filter(|l| told(l) && l.role == IrqRole::Combined) {
-                (line.role, line.queue) = match line.queue.checked_sub(half) {
-                    Some(queue) => (IrqRole::Rx, queue),
-                    None => (IrqRole::Tx, line.queue),
-                };
-            }
-        }
-        "" => {}
-        driver if driver.starts_with("r81") => {}
-        _ => {
-            for line in found.iter_mut().filter(|l| told(l)) {
-                if let Some(queue) = irq_name::vector(&line.action, &device.name) {
-                    (line.queue, line.role) = (queue, IrqRole::Combined);
-                }
-            }
-        }
-    }
-}
-
-/// Roles of several lines that a driver asked for by one and the same name, in their order.
-fn alike(device: &NetDev, found: &[Found<'_>]) -> Option<Vec<IrqRole>> {
-    let first = found.first()?;
-    if found.len() < 2 || found.iter().any(|f| f.action != first.action) {
-        return None;
-    }
-    let then = |first: &[IrqRole], rest: IrqRole| -> Vec<IrqRole> {
-        first.iter().copied().chain(std::iter::repeat(rest)).take(found.len()).collect()
-    };
-    match device.driver.as_deref()? {
-        // The default queue's receive work comes by the first, nearly all completions by the
-        // second (bcmgenet.c, bcmgenet_isr0 and _isr1).
-        "bcmgenet" if found.len() == 2 => Some(vec![IrqRole::Rx, IrqRole::Tx]),
-        // mtk_eth_soc.c, mtk_probe: irq[1] is transmit, irq[2] receive.
-        "mtk_soc_eth" if found.len() == 2 => Some(vec![IrqRole::Tx, IrqRole::Rx]),
-        // cpsw.c, cpsw_probe: receive, transmit, then what is neither.
-        "cpsw" | "cpsw-switch" => Some(then(&[IrqRole::Rx, IrqRole::Tx], IrqRole::Control)),
-        // One for each queue; what comes after is for link events (aq_nic.c, aq_nic_start;
-        // mvpp2_main.c, mvpp2_open).
-        "atlantic" | "mvpp2" => {
-            let queues = vec![IrqRole::Combined; device.rx_queues.len().max(1)];
-            Some(then(&queues, IrqRole::Control))
-        }
-        // stmmac_main.c, stmmac_request_irq_single: the MAC's line, then wake-up and LPI.
-        dwmac if ["dwmac", "stmmac", "ethqos"].iter().any(|name| dwmac.contains(name)) => {
-            Some(then(&[IrqRole::Combined], IrqRole::Control))
-        }
-        _ => None,
-    }
-}
-
 /// How a line was learnt that the kernel itself names for its queue.
-const BY_KERNEL: &str = "netdev netlink";
+pub(super) const BY_KERNEL: &str = "netdev netlink";
 
 /// What the kernel itself keeps of a line: the queues that its NAPI instance polls.
 fn by_kernel<'a>(device: &NetDev, row: &'a Row<'a>) -> Option<Found<'a>> {
@@ -432,7 +422,9 @@ fn irq(host: &dyn HostRead, known: &Known<'_>, device: &NetDev, found: &Found<'_
     let affinity = cpu_list(host, &dir.join("smp_affinity_list"))
         .or_else(|| cpumask::mask(&host.read(&dir.join("smp_affinity")).ok()?).ok());
     let effective = cpu_list(host, &dir.join("effective_affinity_list"))
-        .or_else(|| cpumask::mask(&host.read(&dir.join("effective_affinity")).ok()?).ok());
+        .or_else(|| cpumask::mask(&host.read(&dir.join("effective_affinity")).ok()?).ok())
+        // Some chips never fill it in (rp1_irq_chip, raspberrypi/linux issue 7101).
+        .filter(|set| !set.is_empty());
     let fixed_by = fixed_by(host, known, found.row).or_else(|| fixed_by_driver(device, found));
     let counts: Vec<(CpuId, u64)> =
         known.table.cpus.iter().copied().zip(found.row.counts(known.table.cpus.len())).collect();
@@ -468,13 +460,6 @@ fn irq(host: &dyn HostRead, known: &Known<'_>, device: &NetDev, found: &Found<'_
     }
 }
 
-/// Lines that a driver forbids to move, where kernels before 6.12 do not tell.
-fn fixed_by_driver(device: &NetDev, found: &Found<'_>) -> Option<String> {
-    let own = device.driver.as_deref() == Some("mvpp2") && device.rx_queues.len() > 1;
-    (own && found.role.carries_packets())
-        .then(|| "mvpp2 keeps one for each CPU (mvpp2_main.c, mvpp2_irqs_init)".to_owned())
-}
-
 /// Why a line can't be moved, where that is known without trying.
 fn fixed_by(host: &dyn HostRead, known: &Known<'_>, row: &Row<'_>) -> Option<String> {
     // CONFIG_GENERIC_IRQ_DEBUGFS; kernel/irq/debugfs.c names the flags.
@@ -497,6 +482,9 @@ fn fixed_by(host: &dyn HostRead, known: &Known<'_>, row: &Row<'_>) -> Option<Str
     }
     if let Some(board) = known.board.filter(|b| b.fixed_chips.contains(&row.chip)) {
         return Some(format!("{} can't move interrupts ({})", row.chip, board.source));
+    }
+    if known.early_rp1 && row.chip == RP1 {
+        return Some(format!("{RP1} can't move interrupts before Linux 6.6.25 (rp1.c)"));
     }
     (known.designware && row.chip == DESIGNWARE).then(|| {
         format!(

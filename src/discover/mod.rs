@@ -9,6 +9,7 @@ mod cpus;
 mod cpusets;
 mod engines;
 mod fingerprint;
+mod irq_drivers;
 mod irqs;
 mod kernel;
 mod machine;

@@ -29,7 +29,8 @@ pub fn queue_and_role(action: &str) -> Option<(u32, IrqRole)> {
 /// Reads the names of lines that a whole switch shares and that name no device: Qualcomm's EDMA
 /// (`edma_rxdesc_20`, `edma_txcmpl_8`, `edma_eth_rx0`), Lantiq's xRX200 (`xrx200_net_rx`), NXP's
 /// portals, one for each CPU (`dpio.3`, dpio-driver.c; `QMan portal 3`, qman_portal.c), Airoha's
-/// banks (`airoha_eth.0`, airoha_eth.c), and Octeon's work queues (`Ethernet`, ethernet-rx.c).
+/// banks (`airoha_eth.0`, airoha_eth.c), Octeon's work queues (`Ethernet`, ethernet-rx.c), and what
+/// IPQ80xx's network processors pass to the CPUs (`nss_queue1`, nss_hal.c of qca-nss-drv).
 #[must_use]
 pub fn of_switch(action: &str) -> Option<(u32, IrqRole)> {
     if action == "Ethernet" {
@@ -38,6 +39,10 @@ pub fn of_switch(action: &str) -> Option<(u32, IrqRole)> {
     let numbered = ["dpio.", "QMan portal ", "airoha_eth."];
     if let Some(number) = numbered.iter().find_map(|p| action.strip_prefix(p)) {
         return Some((number.parse().ok()?, IrqRole::Combined));
+    }
+    if let Some(rest) = action.strip_prefix("nss_") {
+        let queue = rest.strip_prefix("queue").and_then(|number| number.parse().ok());
+        return Some(queue.map_or((0, IrqRole::Control), |queue| (queue, IrqRole::Rx)));
     }
     let rest = ["edma_eth_", "edma_", "xrx200_net_"].iter().find_map(|p| action.strip_prefix(p))?;
     let words = rest.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_');
@@ -303,6 +308,11 @@ mod tests {
             ("QMan portal 2", Some((2, Combined))),
             ("airoha_eth.1", Some((1, Combined))),
             ("Ethernet", Some((0, Combined))),
+            // qosmio/openwrt-ipq issue 46, nss-packages pull request 21.
+            ("nss_queue0", Some((0, Rx))),
+            ("nss_queue3", Some((3, Rx))),
+            ("nss_empty_buf_queue", Some((0, Control))),
+            ("nss_coredump_complete", Some((0, Control))),
             ("edma", None),
             ("sdma_rx", None),
         ];

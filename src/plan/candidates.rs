@@ -348,11 +348,7 @@ impl Maker<'_> {
     fn enough_queues(&self) -> Result<(), String> {
         let cpus = self.intake.usable.len();
         let covered = |d: &&&crate::model::snapshot::NetDev| {
-            let own = |irq: &&&Irq| irq.id.device == d.name && irq.id.role.receives();
-            let lines = self.intake.lines.iter().filter(own).count();
-            // Queues behind one line are all polled where it lands (mvneta has eight).
-            let queues = if lines == 1 { 1 } else { d.rx_queues.len() };
-            d.is_hardware() && queues >= cpus && cpus > 1
+            d.is_hardware() && self.intake.spread(d) >= cpus && cpus > 1
         };
         if !self.intake.devices.is_empty()
             && self.intake.devices.iter().filter(covered).count() == self.intake.devices.len()

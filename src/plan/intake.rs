@@ -96,6 +96,17 @@ impl<'a> Intake<'a> {
         self.lines.iter().copied().filter(|irq| irq.movable == Movable::Presumed)
     }
 
+    /// Receive queues of a device that can be on CPUs of their own: mvneta has eight behind one line.
+    #[must_use]
+    pub fn spread(&self, device: &NetDev) -> usize {
+        let mine = self.sources.iter().filter(|s| s.device.name == device.name);
+        let mut lines: Vec<u32> = mine.filter_map(|s| Some(s.irq?.line.0)).collect();
+        lines.order_by(Ord::cmp);
+        lines.dedup();
+        let queues = device.rx_queues.len();
+        if lines.is_empty() { queues } else { queues.min(lines.len()) }
+    }
+
     /// The CPU that takes the packets today, or that stands in for it where there is no interrupt:
     /// the one on which most receive lines land, else the lowest usable CPU.
     #[must_use]
@@ -109,13 +120,13 @@ impl<'a> Intake<'a> {
     }
 }
 
-/// The line of a queue: its own among its device's receiving ones, else the only one, else the only
-/// one that it shares with other devices (both MACs of a MediaTek SoC are on one).
+/// The line of a queue: its own among its device's receiving ones, else the only one, else, the same
+/// way, one that it shares with other devices (both MACs of a MediaTek SoC are on one line, all
+/// ports of an NXP one on a line for each CPU).
 fn line_of<'a>(own: &[&'a Irq], shared: &[&'a Irq], queue: &RxQueue) -> Option<&'a Irq> {
-    let only = |lines: &[&'a Irq]| match lines {
+    let among = |lines: &[&'a Irq]| match lines {
         [one] => Some(*one),
-        _ => None,
+        _ => lines.iter().find(|i| i.id.queue == queue.index).copied(),
     };
-    let same = own.iter().find(|i| i.id.queue == queue.index).copied();
-    same.or_else(|| only(own)).or_else(|| only(shared))
+    among(own).or_else(|| among(shared))
 }

@@ -484,7 +484,7 @@ fn unsteered(
             .filter(|i| i.id.device == d.name)
             .all(|i| i.movable == Movable::Presumed)
     };
-    let own = device.rx_queues.len();
+    let own = intake.spread(device);
     if own >= cpus && movable(device) {
         return Some(format!(
             "{} has {own} hardware queues for {cpus} CPUs: RPS would only add interrupts between \
@@ -493,7 +493,7 @@ fn unsteered(
         ));
     }
     let hardware = || intake.devices.iter().filter(|d| d.is_hardware());
-    let all: usize = hardware().map(|d| d.rx_queues.len()).sum();
+    let all: usize = hardware().map(|d| intake.spread(d)).sum();
     if own > 1
         && all >= cpus
         && hardware().all(|d| movable(d) && rss_defeated(snapshot, d).is_none())

@@ -69,8 +69,10 @@ fn known(subject: &Subject<'_>) -> Result<Vec<CpuSet>, String> {
     if subject.intake.sources.is_empty() {
         return Err("no receive queue of a network card is known".into());
     }
-    let places = subject.intake.sources.iter().map(|s| subject.handled_on(s));
+    let places = subject.intake.sources.iter().map(|s| (subject.handled_on(s), s));
+    let places = places.filter(|(on, source)| on.is_some() || !subject.is_idle(source));
     places
+        .map(|(on, _)| on)
         .collect::<Option<Vec<_>>>()
         .ok_or_else(|| "it is not known which CPUs the packets arrive on".into())
 }
