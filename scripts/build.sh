@@ -25,7 +25,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 
-use_rust || { say 'build: no Rust 1.85 or later; run: make build'; exit 5; }
+use_rust || { say "build: no Rust 1.$RUST_WANTED_MINOR or later; run: make build"; exit 5; }
 triple=${wanted:-$(static_target)}
 if [ -n "$wanted" ] && ! can_build_for "$wanted"; then
     say "build: Rust has no library or no linker of its own for $wanted here"

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # Shared by the scripts here; sourced, never run. Needs nothing but a POSIX shell.
 
-RUST_WANTED_MINOR=85 # Rust 1.85: the first with edition 2024
+RUST_WANTED_MINOR=88 # Rust 1.88: the first with `if let ... && ...`; as in Cargo.toml
 
 say() { printf '%s\n' "$*" >&2; }
 

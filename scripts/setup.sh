@@ -31,7 +31,7 @@ static_busybox() { have busybox && ! ldd "$(command -v busybox)" 2>/dev/null | g
 
 candidate() { apt-cache policy "$1" 2>/dev/null | sed -n 's/^  Candidate: //p'; }
 
-# new_enough PACKAGE: can apt install it at 1.85 or later?
+# new_enough PACKAGE: can apt install it at the wanted version or later?
 new_enough() {
     minor=$(candidate "$1" | sed -n 's/^\([0-9]*:\)\{0,1\}1\.\([0-9][0-9]*\)\..*/\2/p')
     [ "${minor:-0}" -ge "$RUST_WANTED_MINOR" ]

@@ -86,7 +86,9 @@ impl Drop for Scene {
 
 const DEBIAN_12: &str =
     "rustc-web 1.96.0+dfsg1-1~deb12u2\nrustc 1.63.0+dfsg1-2\ncargo 0.66.0+ds1-1\n";
-const DEBIAN_13: &str = "rustc 1.85.0+dfsg3-1\ncargo 1.85.0+dfsg3-1\n";
+const DEBIAN_13: &str =
+    "rustc-web 1.96.0+dfsg1-1~deb13u1+b1\nrustc 1.85.0+dfsg3-1\ncargo 1.85.0+dfsg3-1\n";
+const DEBIAN_14: &str = "rustc 1.92.0+dfsg1-1\ncargo 1.92.0+dfsg1-1\n";
 const UBUNTU: &str =
     "rustc 1.75.0+dfsg0ubuntu1-0ubuntu7\ncargo 1.75.0\nrustc-1.76 1.76.0\nrustc-1.89 1.89.0\n";
 const OLD: &str = "rustc 1.63.0+dfsg1-2\ncargo 0.66.0+ds1-1\n";
@@ -95,7 +97,7 @@ const OLD: &str = "rustc 1.63.0+dfsg1-2\ncargo 0.66.0+ds1-1\n";
 fn a_complete_machine_is_left_alone() {
     let scene = Scene::new("complete", 0, DEBIAN_12);
     scene.program("cc", "exit 0");
-    scene.rust("1.85.0");
+    scene.rust("1.88.0");
     assert_eq!(scene.setup("build"), (0, String::new(), String::new()));
 }
 
@@ -103,7 +105,8 @@ fn a_complete_machine_is_left_alone() {
 fn without_root_the_exact_command_is_printed_and_nothing_installed() {
     for (name, packages, rust) in [
         ("deb12", DEBIAN_12, "rustc-web cargo-web"),
-        ("deb13", DEBIAN_13, "rustc cargo"),
+        ("deb13", DEBIAN_13, "rustc-web cargo-web"),
+        ("deb14", DEBIAN_14, "rustc cargo"),
         ("ubuntu", UBUNTU, "rustc-1.89 cargo-1.89"),
     ] {
         let scene = Scene::new(name, 1000, packages);
@@ -121,7 +124,7 @@ fn without_root_the_exact_command_is_printed_and_nothing_installed() {
 fn root_gets_the_missing_packages_and_a_rust_that_is_too_old_does_not_count() {
     let scene = Scene::new("root", 0, DEBIAN_12);
     scene.program("cc", "exit 0");
-    scene.rust("1.84.1");
+    scene.rust("1.87.1");
     let (code, said, asked) = scene.setup("demo");
     assert!(
         asked.contains("install -y -qq --no-install-recommends rustc-web cargo-web"),
@@ -131,6 +134,17 @@ fn root_gets_the_missing_packages_and_a_rust_that_is_too_old_does_not_count() {
     // The stand-in installs nothing, which is noticed.
     assert_eq!(code, 5, "{said}");
     assert!(said.contains("after the installation"), "{said}");
+}
+
+/// What the scripts ask for is what Cargo.toml asks for: else the build would fail after the set-up.
+#[test]
+fn the_scripts_want_the_rust_of_the_manifest() {
+    let root = env!("CARGO_MANIFEST_DIR");
+    let manifest = fs::read_to_string(format!("{root}/Cargo.toml")).unwrap();
+    let wanted = manifest.split("rust-version = \"1.").nth(1).unwrap();
+    let wanted = wanted.split('"').next().unwrap();
+    let library = fs::read_to_string(format!("{root}/scripts/lib.sh")).unwrap();
+    assert!(library.contains(&format!("\nRUST_WANTED_MINOR={wanted} ")), "{wanted}");
 }
 
 #[test]
@@ -146,11 +160,11 @@ fn where_no_package_is_new_enough_rustup_is_named() {
 fn rustup_is_asked_for_the_musl_target_and_the_build_goes_on_without_it() {
     let scene = Scene::new("musl", 0, DEBIAN_12);
     scene.program("cc", "exit 0");
-    scene.rust("1.85.0");
+    scene.rust("1.88.0");
     scene.program(
         "rustc",
         "case $1 in -vV) echo 'host: riscv64gc-unknown-linux-gnu' ;; --print) echo /nowhere ;; \
-         *) echo 'rustc 1.85.0 (x)' ;; esac",
+         *) echo 'rustc 1.88.0 (x)' ;; esac",
     );
     for (answer, told) in [("exit 0", false), ("exit 1", true)] {
         scene.program("rustup", &format!("echo asked \"$@\" >&2\n{answer}"));
@@ -169,11 +183,11 @@ fn rustup_is_asked_for_the_musl_target_and_the_build_goes_on_without_it() {
 fn the_tests_ask_rustup_for_the_arm64_target_and_go_on_without_it() {
     let scene = Scene::new("arm", 0, DEBIAN_12);
     scene.program("cc", "exit 0");
-    scene.rust("1.85.0");
+    scene.rust("1.88.0");
     scene.program(
         "rustc",
         "case $1 in -vV) echo 'host: x86_64-unknown-linux-gnu' ;; --print) echo /nowhere ;; \
-         *) echo 'rustc 1.85.0 (x)' ;; esac",
+         *) echo 'rustc 1.88.0 (x)' ;; esac",
     );
     for answer in ["exit 0", "exit 1"] {
         scene.program("rustup", &format!("echo asked \"$@\" >&2\n{answer}"));

@@ -70,7 +70,7 @@ fn send(flows: u64, ipv6: bool, target: IpAddr) -> std::io::Result<()> {
             // Not connected, so that refusals (ICMP: nobody listens) come up nowhere.
             socket.send_to(b"flow", SocketAddr::new(target, *port))?;
             left -= 1;
-            if left % BURST as u64 == 0 {
+            if left.is_multiple_of(BURST as u64) {
                 clock::sleep(Duration::from_micros(200));
             }
         }
