@@ -106,6 +106,16 @@ impl Agent {
         self.peer
     }
 
+    /// Bytes of all requests and answers so far; none of this machine's.
+    #[must_use]
+    pub fn talked(&self) -> u64 {
+        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        match &connection.link {
+            Link::There(lines) => lines.talked,
+            Link::Here(_) => 0,
+        }
+    }
+
     /// Asks, and waits for the answer.
     ///
     /// # Errors

@@ -45,6 +45,8 @@ impl std::fmt::Display for NoLine {
 pub(super) struct Lines {
     socket: TcpStream,
     buffer: Vec<u8>,
+    /// Bytes of lines, both ways.
+    pub(super) talked: u64,
 }
 
 impl Lines {
@@ -58,7 +60,7 @@ impl Lines {
         socket.set_read_timeout(Some(SLICE))?;
         // A peer that takes nothing is gone.
         socket.set_write_timeout(Some(GREETING_PATIENCE))?;
-        Ok(Self { socket, buffer: Vec::new() })
+        Ok(Self { socket, buffer: Vec::new(), talked: 0 })
     }
 
     /// The next line without its end, of at most `most` bytes, within `patience`.
@@ -80,6 +82,7 @@ impl Lines {
             {
                 let rest = self.buffer.split_off(at + 1);
                 let mut line = std::mem::replace(&mut self.buffer, rest);
+                self.talked += line.len() as u64;
                 line.pop();
                 return Ok(line);
             }
@@ -112,6 +115,7 @@ impl Lines {
     /// Closed or failed; also when the other side takes nothing for seconds.
     pub(super) fn put<T: Message>(&mut self, message: &T) -> Result<(), NoLine> {
         let line = line(message);
+        self.talked += line.len() as u64;
         let mut rest = line.as_slice();
         let deadline = clock::monotonic() + SILENCE;
         while !rest.is_empty() {

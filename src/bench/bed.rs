@@ -11,7 +11,7 @@ use crate::lab;
 use crate::load::latency::{self, Probing};
 use crate::load::spinner::{Spinners, Spinning};
 use crate::load::{self, LoadResult, LoadSpec, Moment};
-use crate::model::measurement::{Direction, EvidenceClass, Measurement, Protocol};
+use crate::model::measurement::{Direction, EvidenceClass, Experiment, Measurement, Protocol};
 use crate::sample::{DeviceCounters, DevicesUse, Health, Settings};
 
 /// A router with a load generator at each side: a lab on this machine, or agents on others.
@@ -42,6 +42,10 @@ pub trait Bed: Sync {
     fn device(&self, moved: &DevicesUse, direction: Direction) -> Option<DeviceFacts>;
     /// Header bytes per packet beside the IP packet's, as that device counts them.
     fn link_header(&self, direction: Direction) -> u32;
+    /// Bytes that were said beside the load since the run began, and that may have passed the router.
+    fn talked(&self) -> u64 {
+        0
+    }
     /// Whether the generator ran on the CPUs that forward.
     fn shared_cpus(&self) -> bool;
     /// Largest IP packet on the path, bytes.
@@ -65,6 +69,8 @@ pub trait Bed: Sync {
     fn spin(&self) -> Result<Box<dyn Spinning>>;
     /// The router's hottest zone now.
     fn celsius(&self) -> Option<f64>;
+    /// Notes in the record of an experiment what its load runs on.
+    fn note(&self, _experiment: &mut Experiment) {}
     /// What else is known after a run; `offloaded` is the most that [`Bed::offloaded`] told.
     fn add(&self, spec: &LoadSpec, offloaded: Option<u64>, measured: &mut Measurement);
 }

@@ -122,6 +122,7 @@ fn once(ends: &Ends, spec: &LoadSpec, stop: &AtomicBool) -> Result<BoardRun> {
         interrupted: load.interrupted,
         shared_cpus: true,
         mtu: u32::MAX,
+        beside: 0,
         throttled,
         changed: Vec::new(),
         differing: Vec::new(),

@@ -286,6 +286,7 @@ fn by_iperf(report: &Report, spec: &LoadSpec) -> (Vec<Measurement>, Option<Line>
         shared_cpus: true,
         mtu: u32::MAX,
         throttled: Vec::new(),
+        beside: 0,
         changed: Vec::new(),
         differing: Vec::new(),
     });

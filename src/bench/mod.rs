@@ -261,6 +261,7 @@ fn facts(
         shared_cpus: bed.shared_cpus(),
         mtu: bed.mtu(),
         throttled: held.throttled,
+        beside: bed.talked(),
         changed: moved.changed.clone(),
         differing: held.differing,
     }

@@ -427,8 +427,8 @@ fn is_short(asked: PacketRate, seconds: f64, sent: u64, streams: u32) -> bool {
     asked.0 * seconds - sent as f64 > 2.0 * f64::from(streams)
 }
 
-fn busiest(run: &Measurement) -> f64 {
-    run.cpus.iter().map(|cpu| (1.0 - cpu.idle).max(0.0)).fold(0.0, f64::max)
+fn busiest(run: &Measurement) -> Option<f64> {
+    run.cpus.iter().map(|cpu| (1.0 - cpu.idle).max(0.0)).reduce(f64::max)
 }
 
 /// The rates of a series: evenly from `from` to `to`, both included.
@@ -458,7 +458,7 @@ mod tests {
             sent: Some(1000),
             lost: Some(100),
             seconds: 1.0,
-            busiest_cpu: 0.5,
+            busiest_cpu: Some(0.5),
             limit: Some(Limit::Router),
             refusals: Vec::new(),
         };

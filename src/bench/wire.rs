@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use crate::load::latency::Probing;
 use crate::load::spinner::Spinning;
 use crate::load::{LoadResult, LoadSpec, Moment};
 use crate::model::measurement::{
-    CpuUse, Direction, EvidenceClass, Measurement, Refusal, RefusalCode,
+    CpuUse, Direction, EvidenceClass, Experiment, Measurement, Refusal, RefusalCode,
 };
 use crate::model::party::{Facts, Party, WayOut};
 use crate::model::snapshot::Machine;
@@ -53,6 +53,8 @@ pub struct Wire {
     here: bool,
     /// Readings of all at the window's ends and around the run.
     seen: Mutex<Vec<Vec<Sample>>>,
+    /// What all had said when the run began.
+    said: AtomicU64,
     over: Arc<AtomicBool>,
 }
 
@@ -102,8 +104,8 @@ impl Wire {
         let agents: Vec<Agent> = [lan, wan].into_iter().chain(router).collect();
         let over = Arc::new(AtomicBool::new(false));
         beat(agents.clone(), Arc::clone(&over))?;
-        let seen = Mutex::default();
-        Ok(Self { parties, address, shared, agents, here, seen, over })
+        let (seen, said) = (Mutex::default(), AtomicU64::new(0));
+        Ok(Self { parties, address, shared, agents, here, seen, said, over })
     }
 
     /// The rate of the slowest link that is known, bit/s; `None` in namespaces of one machine, whose
@@ -179,6 +181,11 @@ impl Wire {
             Answer::Sample(files) => Sample::read(&Files::sent(files), &devices).map(Some),
             _ => Err(agent.unexpected()),
         }
+    }
+
+    /// Bytes of all requests and answers so far, with their headers where each is a few packets.
+    fn all_said(&self) -> u64 {
+        self.agents.iter().map(Agent::talked).sum::<u64>() * 2
     }
 
     /// All samples now, in the order of the parties.
@@ -289,6 +296,7 @@ impl Bed for Wire {
     fn around(&self, edge: Edge) -> Result<(DeviceCounters, Held)> {
         if edge == Edge::Before {
             self.seen().clear();
+            self.said.store(self.all_said(), Ordering::Relaxed);
         }
         let samples = match self.samples() {
             Ok(samples) => samples,
@@ -316,6 +324,10 @@ impl Bed for Wire {
 
     fn link_header(&self, _: Direction) -> u32 {
         Counted::ETHERNET
+    }
+
+    fn talked(&self) -> u64 {
+        self.all_said().saturating_sub(self.said.load(Ordering::Relaxed))
     }
 
     fn shared_cpus(&self) -> bool {
@@ -355,6 +367,13 @@ impl Bed for Wire {
 
     fn celsius(&self) -> Option<f64> {
         self.sample(2).ok().flatten()?.health.celsius()
+    }
+
+    fn note(&self, experiment: &mut Experiment) {
+        experiment.link = self.link();
+        experiment.agents.clone_from(&self.parties);
+        experiment.scenario.rules = 0;
+        experiment.scenario.mtu = self.mtu();
     }
 
     fn add(&self, _: &LoadSpec, _: Option<u64>, measured: &mut Measurement) {

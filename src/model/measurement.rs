@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::goal::{Design, Goal, Predicted};
+use super::party::Party;
 use super::plan::Candidate;
 use super::snapshot::Machine;
 use super::units::{BitRate, CpuId};
@@ -395,6 +396,9 @@ pub struct Experiment {
     /// has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<BitRate>,
+    /// Who took part over real wires; nobody in a lab.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<Party>,
     /// Whether it was asked to be quick: exploratory, not a proof.
     pub quick: bool,
     /// Name of the candidate that the others are compared with.

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::measurement::{Direction, EvidenceClass, Refusal, Scenario};
+use super::party::Party;
 use super::snapshot::Machine;
 use super::units::BitRate;
 use super::wire::{Frame, PacketRate};
@@ -186,8 +187,8 @@ pub struct SweepPoint {
     pub lost: Option<u64>,
     /// Length of the measured window, seconds.
     pub seconds: f64,
-    /// Busy share of the busiest CPU, 0 to 1.
-    pub busiest_cpu: f64,
+    /// Busy share of the router's busiest CPU, 0 to 1; `None` where nobody looked at it.
+    pub busiest_cpu: Option<f64>,
     /// What held it back, where that is known.
     pub limit: Option<Limit>,
     /// Why it can't be trusted; empty when it can.
@@ -259,6 +260,9 @@ pub struct Sweep {
     pub knee: Option<Knee>,
     /// Why it ended.
     pub ended: SweepEnd,
+    /// Who took part over real wires; nobody in a lab.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<Party>,
     /// What a reader must know to judge it.
     pub notes: Vec<String>,
 }

@@ -5,6 +5,7 @@ use crate::model::measurement::{
     Direction, Ended, EvidenceClass, Experiment, Protocol, RefusalCode,
 };
 use crate::model::order::InOrder;
+use crate::model::party::Party;
 use crate::model::plan::ONE_CPU;
 use crate::model::units::BitRate;
 
@@ -304,7 +305,22 @@ pub(super) fn machine(experiment: &Experiment) -> Vec<(&'static str, String)> {
     facts.push(("kernel", format!("{} ({})", machine.kernel, machine.arch)));
     facts.push(("CPUs", experiment.cpus.len().to_string()));
     facts.extend(experiment.link.map(|link| ("link", format!("{:.0} Mbit/s", link.mbps()))));
+    for (role, label) in [("lan", "LAN host"), ("wan", "WAN host")] {
+        facts.extend(experiment.agents.iter().filter(|p| p.role == role).map(|p| (label, host(p))));
+    }
     facts
+}
+
+/// A host that sent or took the load: `pc1, 8 CPUs, load on 2-3, by eth0 (1000 Mbit/s, MTU 1500)`.
+fn host(party: &Party) -> String {
+    let facts = &party.facts;
+    let mut text = format!("{}, {}", facts.hostname, count(facts.cpus as usize, "CPU"));
+    text.extend(facts.load_cpus.as_ref().map(|cpus| format!(", load on {cpus}")));
+    text.extend(facts.ways.iter().map(|way| {
+        let speed = way.speed.map(|mbit| format!("{mbit} Mbit/s, ")).unwrap_or_default();
+        format!(", by {} ({speed}MTU {})", way.device, way.mtu)
+    }));
+    text
 }
 
 /// What was measured on, in one line.

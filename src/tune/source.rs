@@ -10,13 +10,16 @@ use crate::exit_code::ExitCode;
 use crate::host::Live;
 use crate::load::{LoadSpec, iperf3};
 use crate::model::goal::{Goal, Quantity};
-use crate::model::measurement::{Direction, EvidenceClass, Measurement};
+use crate::model::measurement::{Direction, EvidenceClass, Experiment, Measurement};
 use crate::model::snapshot::NetDev;
 
 /// Something that loads a router and measures what came of it.
 pub trait Source {
     /// What kind of evidence its figures are.
     fn class(&self) -> EvidenceClass;
+
+    /// Notes in the record of an experiment where its load comes from.
+    fn note(&self, experiment: &mut Experiment);
 
     /// Measures one direction.
     ///
@@ -53,6 +56,10 @@ impl Source for BedLoad<'_> {
         self.bed.class()
     }
 
+    fn note(&self, experiment: &mut Experiment) {
+        self.bed.note(experiment);
+    }
+
     fn measure(&self, direction: Direction, stop: &AtomicBool) -> Result<Measurement> {
         let spec = LoadSpec { direction, ..self.load.clone() };
         let mut measured = None;
@@ -86,18 +93,20 @@ pub struct ServerLoad {
     host: Live,
     devices: Vec<String>,
     server: SocketAddr,
+    /// As the user calls it.
+    name: String,
     load: LoadSpec,
 }
 
 impl ServerLoad {
     /// Traffic with `server`.
     #[must_use]
-    pub fn new(router: &Router, server: SocketAddr, load: LoadSpec) -> Self {
+    pub fn new(router: &Router, server: SocketAddr, name: &str, load: LoadSpec) -> Self {
         let devices = router.snapshot().netdevs.iter();
         // What stands on others carries the same packets once more.
         let carries = |d: &&NetDev| (d.is_hardware() || d.is_veth()) && d.operstate != "down";
         let devices = devices.filter(carries).map(|d| d.name.clone()).collect();
-        Self { host: router.host().clone(), devices, server, load }
+        Self { host: router.host().clone(), devices, server, name: name.to_owned(), load }
     }
 
     /// Whether the server answers at all, before anything is set.
@@ -119,6 +128,11 @@ impl ServerLoad {
 impl Source for ServerLoad {
     fn class(&self) -> EvidenceClass {
         EvidenceClass::Wire
+    }
+
+    fn note(&self, experiment: &mut Experiment) {
+        experiment.scenario.name = format!("iperf3 server {}", self.name);
+        experiment.scenario.rules = 0;
     }
 
     fn measure(&self, direction: Direction, stop: &AtomicBool) -> Result<Measurement> {

@@ -100,6 +100,7 @@ fn experiment(names: &[&str], blocks: u32) -> Experiment {
             datagram: None,
         },
         link: None,
+        agents: Vec::new(),
         quick: false,
         baseline: names[0].into(),
         goal: Goal::default(),

@@ -238,6 +238,7 @@ fn experiment(
             datagram: None,
         },
         link: None,
+        agents: Vec::new(),
         quick: false,
         baseline: names[0].clone(),
         goal: Goal::default(),

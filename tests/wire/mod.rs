@@ -1,6 +1,11 @@
 //! `linerate agent` and `bench --lan --wan`: three hosts in three namespaces, and everything that
 //! can go wrong between a controller and its agents.
 
+mod faults;
+mod hosts;
+mod refused;
+mod verbs;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -54,7 +59,25 @@ struct Running {
 
 impl Running {
     fn start(netns: Option<&NetnsThread>, listen: &str, token: Option<&PathBuf>) -> Self {
-        let mut command = program();
+        Self::start_in(&[], netns, listen, token)
+    }
+
+    /// Behind the words of another command.
+    fn start_in(
+        wrap: &[String],
+        netns: Option<&NetnsThread>,
+        listen: &str,
+        token: Option<&PathBuf>,
+    ) -> Self {
+        let mut command = match wrap {
+            [] => program(),
+            [first, more @ ..] => {
+                let mut command = Command::new(first);
+                command.args(more).arg(env!("CARGO_BIN_EXE_linerate"));
+                command.env_remove("LINERATE_TOKEN");
+                command
+            }
+        };
         command.args(["agent", "--listen", listen]).stderr(Stdio::piped());
         if let Some(token) = token {
             command.arg("--token-file").arg(token);
@@ -84,6 +107,16 @@ impl Running {
         let until = Instant::now() + PATIENCE;
         while !self.said().contains(what) {
             assert!(Instant::now() < until, "no \"{what}\" in: {}", self.said());
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Until `left` was said as often as `came`: whoever came is gone.
+    fn wait_for_again(&self, left: &str, came: &str) {
+        let until = Instant::now() + PATIENCE;
+        let count = |what: &str| self.said().matches(what).count();
+        while count(left) < count(came) {
+            assert!(Instant::now() < until, "{}", self.said());
             thread::sleep(Duration::from_millis(20));
         }
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::cli::args::{direction, megabits, seconds};
+use crate::cli::wire::WireArgs;
 use crate::error::{Error, Result};
 use crate::lab::{LabSpec, Shape};
 use crate::model::measurement::{Direction, Protocol, Scenario};
@@ -26,7 +27,7 @@ const QUICK_RATE: f64 = 60.0;
 const QUICK_FRAME: f64 = 20.0;
 
 /// `sweep`
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct SweepArgs {
     /// What to go through: rate and frame send UDP and search for NDR and PDR, mss and mtu send TCP
     pub what: What,
@@ -69,20 +70,23 @@ pub struct SweepArgs {
     #[arg(short = 'P', long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=128))]
     pub streams: u32,
     /// Extra filter rules that never match, to make forwarding cost what a real ruleset costs
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=20_000))]
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "lan", value_parser = clap::value_parser!(u32).range(0..=20_000))]
     pub rules: u32,
     /// Largest IP packet in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(576..=9000))]
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, conflicts_with = "lan", value_parser = clap::value_parser!(u32).range(576..=9000))]
     pub mtu: u32,
     /// What the lab is made of, as for `bench` (see `bench --list`)
     #[arg(long, value_name = "SCENARIO", default_value = "nat")]
     pub scenario: Shape,
     /// Set the lab's router up as this candidate first (see `tune`): as-found, one-cpu, ...
-    #[arg(long, value_name = "NAME", default_value = "as-found")]
+    #[arg(long, value_name = "NAME", default_value = "as-found", conflicts_with = "lan")]
     pub candidate: String,
     /// Where to write the record
     #[arg(short, long, value_name = "FILE", default_value = "linerate-sweep.json")]
     pub output: PathBuf,
+    /// Between other machines; last, as its heading holds for what follows
+    #[command(flatten)]
+    pub wire: WireArgs,
 }
 
 /// What a sweep goes through.
@@ -123,6 +127,10 @@ impl SweepArgs {
         {
             return bad("from", format!("{from} Mbit/s is not below the highest, {to}"));
         }
+        if self.what == What::Mtu && self.wire.hosts().is_some() {
+            return bad("mtu", "agents change no setting: the way has the MTU that it has".into())
+                .map_err(|e| e.hint("`sweep mss` sends smaller segments instead"));
+        }
         let udp = matches!(self.what, What::Rate | What::Frame);
         if !udp && (self.from.is_some() || self.to.is_some() || self.loss.is_some()) {
             return bad("rate", "TCP goes as fast as it can and loses nothing in the end".into())
@@ -142,6 +150,7 @@ impl SweepArgs {
             let what = self.kind().to_string();
             let why = format!("{size} bytes: from {least} to {most} here");
             return bad(&what, why).map_err(|e| match self.what {
+                _ if self.wire.hosts().is_some() => e,
                 What::Mtu => e,
                 _ => e.hint(format!("--mtu is {}; a larger one allows more", self.mtu)),
             });

@@ -11,15 +11,18 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::output::Output;
+use super::wire::within_link;
 use super::{confirm, interrupt, plan as plan_verb, scenarios, tune as tune_verb};
 use crate::bench::Bed;
 use crate::bench::sweep::{Sweeper, ladder};
-use crate::error::Result;
+use crate::bench::wire::Wire;
+use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::clock;
 use crate::model::measurement::{EvidenceClass, Refusal, RefusalCode};
 use crate::model::snapshot::Machine;
 use crate::model::sweep::{Knee, Limit, RateSearch, Sweep, SweepEnd, SweepPoint};
+use crate::model::units::BitRate;
 use crate::model::wire::{Frame, PacketRate};
 use crate::plan;
 use crate::search::{Point, TOLERANCE, knee};
@@ -33,13 +36,19 @@ const SERIES_SHARE: f64 = 0.5;
 pub(super) fn run(context: &Context, args: &SweepArgs) -> Result<ExitCode> {
     context.live("sweep")?;
     let out = &context.out;
-    args.check()?;
+    // Over real wires sizes depend on the MTU that the way turns out to have.
+    let mut args = args.clone();
+    if args.wire.hosts().is_none() || args.what == What::Mtu {
+        args.check()?;
+    }
     scenarios::refuse_nat66(args.scenario)?;
     tune_verb::refuse_unwritable(&args.output)?;
     let stop = interrupt::stop_flag()?;
+    let wire = over_wire(&mut args, context, &stop)?;
+    let args = &args;
     let started = clock::wall();
     out.say(args.announcement());
-    let mut tour = Tour::new(args, context, &stop);
+    let mut tour = Tour::new(args, context, wire.as_ref(), &stop);
     let ran = tour.run();
     out.progress_done();
     // What was measured before something failed is kept.
@@ -61,6 +70,22 @@ pub(super) fn run(context: &Context, args: &SweepArgs) -> Result<ExitCode> {
     Ok(if stands { ExitCode::Done } else { ExitCode::Refused })
 }
 
+/// The agents, where it is they that measure.
+fn over_wire(args: &mut SweepArgs, context: &Context, stop: &AtomicBool) -> Result<Option<Wire>> {
+    if args.wire.hosts().is_none() {
+        return Ok(None);
+    }
+    let wire = args.wire.connect(context, "sweep", stop)?;
+    args.mtu = wire.mtu();
+    args.check()?;
+    if wire.address.is_ipv6() {
+        return Err(Error::not_supported("sweep", "frame sizes are worked out for IPv4 alone")
+            .hint("name an IPv4 address of the WAN host: --wan-address"));
+    }
+    within_link(&wire, args.to.map(|mbit| BitRate(mbit * 1e6)))?;
+    Ok(Some(wire))
+}
+
 /// All runs of a sweep, those of searches included.
 fn runs(sweep: &Sweep) -> impl Iterator<Item = &SweepPoint> {
     sweep.points.iter().chain(sweep.searches.iter().flat_map(|s| &s.trials))
@@ -71,6 +96,8 @@ struct Tour<'a> {
     args: &'a SweepArgs,
     context: &'a Context,
     out: &'a Output,
+    /// In place of labs.
+    wire: Option<&'a Wire>,
     stop: &'a AtomicBool,
     deadline: Option<Duration>,
     /// Known when the first lab stands.
@@ -88,12 +115,18 @@ struct Place {
 }
 
 impl<'a> Tour<'a> {
-    fn new(args: &'a SweepArgs, context: &'a Context, stop: &'a AtomicBool) -> Self {
+    fn new(
+        args: &'a SweepArgs,
+        context: &'a Context,
+        wire: Option<&'a Wire>,
+        stop: &'a AtomicBool,
+    ) -> Self {
         let budget = args.budget().and_then(|s| Duration::try_from_secs_f64(s).ok());
         Self {
             args,
             context,
             out: &context.out,
+            wire,
             stop,
             deadline: budget.map(|b| clock::monotonic() + b),
             place: None,
@@ -126,12 +159,27 @@ impl<'a> Tour<'a> {
         Ok(self.ended)
     }
 
-    /// Builds a lab, sets its router up, and does the job in it.
+    /// Builds a lab, sets its router up, and does the job in it; or does it over the wire.
     fn in_lab(
         &mut self,
         mtu: u32,
         job: impl FnOnce(&mut Self, &dyn Bed) -> Result<SweepEnd>,
     ) -> Result<()> {
+        if let Some(wire) = self.wire {
+            if wire.router().is_none() {
+                self.notes.push(
+                    "without an agent on the router (--router HOST) what is lost on the way is \
+                     taken for its loss, and nothing is known of its CPUs"
+                        .into(),
+                );
+            }
+            self.place.get_or_insert_with(|| Place {
+                machine: wire.machine(),
+                candidate: plan::name::AS_FOUND.to_owned(),
+            });
+            self.ended = job(self, wire)?;
+            return Ok(());
+        }
         let lock = confirm::lock(self.context, "sweep")?;
         let workbench = Workbench::build(&self.args.lab(mtu), lock, self.stop)?;
         workbench.router().notes.iter().for_each(|note| self.out.say(note));
@@ -263,7 +311,7 @@ impl<'a> Tour<'a> {
             program: env!("CARGO_PKG_VERSION").into(),
             command: std::env::args().collect(),
             started,
-            class: EvidenceClass::Lab,
+            class: self.wire.map_or(EvidenceClass::Lab, Bed::class),
             machine: place.machine,
             scenario: self.args.scenario(),
             candidate: place.candidate,
@@ -274,6 +322,7 @@ impl<'a> Tour<'a> {
             searches: self.searches,
             knee: self.knee,
             ended: self.ended,
+            agents: self.wire.map(|wire| wire.parties.clone()).unwrap_or_default(),
             notes: self.notes,
         })
     }

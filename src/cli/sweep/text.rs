@@ -88,7 +88,7 @@ fn rates(sweep: &Sweep) -> Vec<String> {
             with_interval(&arrived),
             if sent > 0 { share(lost as f64 / sent as f64) } else { "?".into() },
             wire.map_or_else(|| "?".into(), |w| format!("{w:.1}")),
-            percent(group.iter().map(|p| p.busiest_cpu).fold(0.0, f64::max)),
+            busiest(&group),
             limits(&group),
         ]);
     }
@@ -113,6 +113,9 @@ fn sizes(sweep: &Sweep) -> Vec<String> {
         let Some(first) = group.first() else { continue };
         let valid: Vec<&SweepPoint> = group.iter().copied().filter(|p| p.is_valid()).collect();
         let of = |value: fn(&SweepPoint) -> f64| valid.iter().map(|p| value(p)).collect::<Vec<_>>();
+        // Where nobody counted the router's packets there is nothing to tell.
+        let mut counted = of(|p| p.achieved.0);
+        counted.retain(|rate| *rate > 0.0);
         let ceiling = match sweep.kind {
             // The options that every segment has are in the MSS.
             SweepKind::Mss => {
@@ -125,10 +128,10 @@ fn sizes(sweep: &Sweep) -> Vec<String> {
             first.frame.0.to_string(),
             first.frame.wire_bytes().to_string(),
             with_interval(&of(|p| p.goodput.mbps())),
-            with_interval(&of(|p| p.achieved.0)),
+            with_interval(&counted),
             format!("{:.0}", first.frame.most_per_second(GIGABIT).0),
             format!("{:.1}", ceiling.mbps()),
-            percent(group.iter().map(|p| p.busiest_cpu).fold(0.0, f64::max)),
+            busiest(&group),
             match group.len() - valid.len() {
                 0 => group.len().to_string(),
                 refused => format!("{} and {refused} refused", valid.len()),
@@ -293,6 +296,11 @@ fn share(ratio: f64) -> String {
 
 fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
+}
+
+fn busiest(group: &[&SweepPoint]) -> String {
+    let most = group.iter().filter_map(|p| p.busiest_cpu).reduce(f64::max);
+    most.map_or_else(|| "?".into(), percent)
 }
 
 fn limits(group: &[&SweepPoint]) -> String {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::cli::args::{LoadArgs, ScenarioName, direction, seconds};
+use crate::cli::wire::WireArgs;
 use crate::load::iperf3;
 use crate::model::goal::{Factor, Goal, Guard, Objective};
 use crate::model::measurement::Direction;
@@ -50,8 +51,8 @@ pub struct TuneArgs {
     /// repeated
     #[arg(long, value_name = "WHAT", value_parser = guard)]
     pub guard: Vec<Guard>,
-    /// What the others are compared with [default: as-found with --server; in a lab one-cpu, or
-    /// the first combination of the factors]
+    /// What the others are compared with [default: as-found with --server or --lan; in a lab
+    /// one-cpu, or the first combination of the factors]
     #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,
     /// The same settings under two names, to show what noise alone looks like here
@@ -59,10 +60,10 @@ pub struct TuneArgs {
     pub aa: bool,
     /// Measure this router itself, by its own traffic with an iperf3 server (HOST or HOST:PORT),
     /// not a lab. Everything is put back, also after kill -9
-    #[arg(long, value_name = "HOST")]
+    #[arg(long, value_name = "HOST", conflicts_with = "lan")]
     pub server: Option<String>,
-    /// With --server: keep the best in force if it was shown to be better than as found
-    #[arg(long, requires = "server", conflicts_with_all = ["quick", "aa", "baseline"])]
+    /// With --server, or --lan, --wan and --router here: keep the best in force if it was shown to be better than as found
+    #[arg(long, conflicts_with_all = ["quick", "aa", "baseline"])]
     pub apply: bool,
     /// With --apply: undo it after this many seconds unless `linerate confirm` comes first
     #[arg(long, value_name = "S", requires = "apply", value_parser = seconds)]
@@ -83,6 +84,9 @@ pub struct TuneArgs {
     /// Also write the HTML report
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+    /// Between other machines; last, as its heading holds for what follows
+    #[command(flatten)]
+    pub wire: WireArgs,
 }
 
 /// What `--factor` was given.
@@ -101,6 +105,12 @@ impl TuneArgs {
     #[must_use]
     pub fn goal(&self) -> Goal {
         Goal { objective: self.objective.clone(), guards: self.guard.clone() }
+    }
+
+    /// Whether it is this router that is measured, rather than a lab's.
+    #[must_use]
+    pub fn is_here(&self) -> bool {
+        self.server.is_some() || self.wire.hosts().is_some()
     }
 
     /// The factors that were named.

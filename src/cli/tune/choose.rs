@@ -35,11 +35,6 @@ pub(super) struct Menu<'a> {
     current: Box<Current<'a>>,
 }
 
-/// Whether the router under experiment is this machine, rather than a lab's.
-fn itself(args: &TuneArgs) -> bool {
-    args.server.is_some()
-}
-
 impl<'a> Menu<'a> {
     /// Looks at what there is; the costs are the model's.
     pub(super) fn of(router: &'a Router, costs: Costs, args: &TuneArgs) -> Self {
@@ -177,7 +172,7 @@ impl<'a> Menu<'a> {
     /// senders' CPUs, which no hardware does.
     fn usual_baseline(&self, args: &TuneArgs) -> String {
         let usual = || match self.found.get(name::ONE_CPU) {
-            Some(_) if !itself(args) => name::ONE_CPU,
+            Some(_) if !args.is_here() => name::ONE_CPU,
             _ => name::AS_FOUND,
         };
         args.baseline.clone().unwrap_or_else(|| usual().to_owned())
@@ -203,7 +198,7 @@ impl<'a> Menu<'a> {
         let first = candidates.first().map(|c| c.name.clone()).unwrap_or_default();
         let wanted = match &args.baseline {
             Some(name) => name.clone(),
-            None if itself(args) => name::AS_FOUND.to_owned(),
+            None if args.is_here() => name::AS_FOUND.to_owned(),
             None => return Ok(first),
         };
         self.with_baseline(wanted, candidates)
@@ -326,7 +321,7 @@ impl<'a> Menu<'a> {
     /// What the model says of every candidate, before anything is measured. Rates it foretells with
     /// costs that were fitted, and of forwarding: not of a router's own traffic.
     pub(super) fn predict(&self, args: &TuneArgs, experiment: &mut Experiment) {
-        let fitted = self.traffic.costs.unit_ns.is_some() && !itself(args);
+        let fitted = self.traffic.costs.unit_ns.is_some() && args.server.is_none();
         let model = cost::Model::new(self.router.snapshot(), &self.measured, Profile::default());
         let payload = experiment::payload(&experiment.scenario);
         let directions = experiment.directions.clone();

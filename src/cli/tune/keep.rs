@@ -1,27 +1,116 @@
 //! `tune` on this router itself: every setting under the dead-man, and what was shown to be better
 //! stays.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::args::{FactorArg, TuneArgs};
 use super::choose::Menu;
 use super::{finish, measure, resolve};
+use crate::bench::wire::Wire;
 use crate::cli::confirm;
 use crate::cli::context::Context;
 use crate::cli::fit::Given;
+use crate::cli::output::Output;
+use crate::cli::wire::SHARED;
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::experiment::Decision;
+use crate::load::LoadSpec;
 use crate::model::goal::{Goal, Quantity};
-use crate::model::measurement::{Direction, Experiment};
+use crate::model::measurement::{Direction, Experiment, RefusalCode};
 use crate::plan::{self, Costs};
-use crate::store;
-use crate::tune::{Router, ServerLoad, Source};
+use crate::tune::{BedLoad, Router, ServerLoad, Source};
+use crate::{bench, store};
 
 /// Over the time that a cell takes when all is well: its server may be busy for a while, services
 /// take time to start.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What this router is loaded with.
+enum Through {
+    /// Its own traffic with an iperf3 server, by name and address.
+    Server(String, SocketAddr),
+    /// Forwarded between two agents.
+    Wire(Wire),
+}
+
+impl Through {
+    fn of(context: &Context, args: &TuneArgs, goal: &Goal, stop: &AtomicBool) -> Result<Self> {
+        if args.wire.hosts().is_some() {
+            let remote = |why: &str| {
+                Err(Error::usage("tune --lan --wan", why).hint(
+                    "settings are tried out where the command runs: run it on the router, with \
+                     --router here",
+                ))
+            };
+            return match args.wire.router.as_deref() {
+                Some("here") => args.wire.connect(context, "tune", stop).map(Self::Wire),
+                Some(_) => remote("a router is not tuned from afar"),
+                None => remote("it must run on the router itself"),
+            };
+        }
+        for quantity in [Quantity::P99, Quantity::Headroom] {
+            if goal.needs(quantity) {
+                let why = format!("{} is not measured with a server", quantity.title());
+                return Err(Error::usage("tune --server", why).hint(
+                    "it is in a lab, and between two hosts (--lan, --wan); here there are \
+                     throughput, pps, cpu and temperature",
+                ));
+            }
+        }
+        let name = args.server.clone().unwrap_or_default();
+        let server = resolve(&name)?;
+        Ok(Self::Server(name, server))
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Server(_, server) => format!("--server {server}"),
+            Self::Wire(wire) => format!("--wan {}", wire.address),
+        }
+    }
+
+    /// The load, after a look at whether it gets through at all: before anything is set.
+    fn source(
+        &self,
+        router: &Router,
+        args: &TuneArgs,
+        goal: &Goal,
+        out: &Output,
+        stop: &AtomicBool,
+    ) -> Result<Box<dyn Source + '_>> {
+        let load = args.load.spec(Direction::Down);
+        match self {
+            Self::Server(name, server) => {
+                out.say(out.dim(
+                    "this measures the router's own traffic with the server: nothing is forwarded, \
+                     so what costs forwarding alone (NAT, rules, flow offload) shows little",
+                ));
+                let source = ServerLoad::new(router, *server, name, load);
+                source.check(stop)?;
+                Ok(Box::new(source))
+            }
+            Self::Wire(wire) => {
+                let short = LoadSpec { seconds: 0.5, omit: 0.0, ..load.clone() };
+                let run = bench::measure(wire, &short, stop)?;
+                if stop.load(Ordering::Relaxed) {
+                    return Err(Error::interrupted("tune"));
+                }
+                let lacking = [RefusalCode::NoTraffic, RefusalCode::NoAcknowledgement];
+                if let Some(refusal) = run.refusals.iter().find(|r| lacking.contains(&r.code)) {
+                    return Err(Error::new(ExitCode::Refused, "try the way once", &refusal.why)
+                        .hint("nothing was set; linerate bench with the same hosts tells more"));
+                }
+                if wire.shared {
+                    out.say(out.warn(SHARED));
+                }
+                Ok(Box::new(BedLoad::new(wire, load, goal)))
+            }
+        }
+    }
+}
 
 /// Runs the command on this machine.
 pub(super) fn run(
@@ -32,34 +121,23 @@ pub(super) fn run(
     stop: &AtomicBool,
 ) -> Result<ExitCode> {
     let out = &context.out;
-    for quantity in [Quantity::P99, Quantity::Headroom] {
-        if goal.needs(quantity) {
-            return Err(Error::usage(
-                "tune --server",
-                format!("{} is only measured in a lab", quantity.title()),
-            )
-            .hint("here there are throughput, pps, cpu and temperature"));
-        }
-    }
-    let server = resolve(args.server.as_deref().unwrap_or_default())?;
-    let lock = confirm::lock(context, &format!("tune --server {server}"))?;
+    let through = Through::of(context, args, goal, stop)?;
+    let lock = confirm::lock(context, &format!("tune {}", through.name()))?;
     let mut router = Router::here(lock)?;
     router.notes.iter().for_each(|note| out.say(note));
     if args.factor.contains(&FactorArg::List) {
         Menu::of(&router, Costs::DEFAULT, args).list(out)?;
         return Ok(ExitCode::Done);
     }
-    out.say(out.dim(
-        "this measures the router's own traffic with the server: nothing is forwarded, so what costs \
-         forwarding alone (NAT, rules, flow offload) shows little",
-    ));
-    let source = ServerLoad::new(&router, server, args.load.spec(Direction::Down));
-    source.check(stop)?;
+    let source = through.source(&router, args, goal, out, stop)?;
+    let source = &*source;
+    // Round trips are probed idle for a second first; the time left takes a run of its own.
     let cell = Duration::from_secs_f64(args.load.seconds + args.load.omit);
-    let directions = u32::try_from(args.directions.len()).unwrap_or(1);
-    let reach = (cell + Duration::from_secs(2)) * directions + PATIENCE;
+    let beside = [Quantity::P99, Quantity::Headroom].into_iter().filter(|q| goal.needs(*q)).count();
+    let directions = u32::try_from(args.directions.len() * beside.max(1)).unwrap_or(1);
+    let reach = (cell + Duration::from_secs(4)) * directions + PATIENCE;
     router.tie(confirm::arm_trial(context, router.lock(), reach)?, reach);
-    let measured = measure(args, given, &router, &source, goal, out, stop);
+    let measured = measure(args, given, &router, source, goal, out, stop);
     out.progress_done();
     let experiment = match measured {
         Ok(experiment) => experiment,
@@ -92,7 +170,7 @@ pub(super) fn run(
             Ok(code)
         }
         Decision::Apply { candidate } => {
-            apply(context, args, &mut router, &source, &experiment, &candidate, stop)?;
+            apply(context, args, &mut router, source, &experiment, &candidate, stop)?;
             Ok(code)
         }
     }

@@ -25,7 +25,7 @@ use crate::exit_code::ExitCode;
 use crate::experiment::{Decision, Kept, analyse, decide, kept, refuse_starved};
 use crate::host::clock;
 use crate::model::goal::{Goal, Quantity};
-use crate::model::measurement::{Direction, Ended, Experiment, Protocol, Scenario};
+use crate::model::measurement::{Direction, Ended, Experiment, Protocol};
 use crate::model::snapshot::Snapshot;
 use crate::plan::Costs;
 use crate::store;
@@ -52,10 +52,14 @@ pub(super) fn run(context: &Context, args: &TuneArgs) -> Result<ExitCode> {
     if args.apply {
         refuse_unwritable(&args.plan)?;
     }
+    if args.apply && !args.is_here() {
+        return Err(Error::usage("tune --apply", "a lab's router is thrown away afterwards")
+            .hint("measure this router: --server HOST, or --lan HOST --wan HOST --router here"));
+    }
     let goal = args.goal();
     let given = Given::read(args.costs.as_deref())?;
     let stop = interrupt::stop_flag()?;
-    if args.server.is_some() {
+    if args.is_here() {
         return keep::run(context, args, &given, &goal, &stop);
     }
     let spec = scenarios::lab(&args.load, args.scenario)?;
@@ -253,12 +257,7 @@ fn blank(
     let blocks = args.blocks.unwrap_or(if args.quick { QUICK_BLOCKS } else { BLOCKS });
     let mut directions = args.directions.clone();
     directions.dedup();
-    let lab = args.load.scenario_of(args.scenario, Protocol::Tcp);
-    let scenario = match &args.server {
-        None => lab,
-        Some(server) => Scenario { name: format!("iperf3 server {server}"), rules: 0, ..lab },
-    };
-    Experiment {
+    let mut experiment = Experiment {
         program: env!("CARGO_PKG_VERSION").into(),
         command: std::env::args().collect(),
         started: clock::wall(),
@@ -267,8 +266,9 @@ fn blank(
         machine: snapshot.machine.clone(),
         fingerprint: Some(discover::fingerprint(snapshot)),
         cpus: snapshot.cpus.iter().filter(|c| c.online).map(|c| c.id).collect(),
-        scenario,
+        scenario: args.load.scenario_of(args.scenario, Protocol::Tcp),
         link: None,
+        agents: Vec::new(),
         quick: args.quick,
         baseline: chosen.baseline,
         goal: goal.clone(),
@@ -281,7 +281,9 @@ fn blank(
         ended: Ended::Complete,
         settings: Vec::new(),
         notes: Vec::new(),
-    }
+    };
+    source.note(&mut experiment);
+    experiment
 }
 
 fn announce(out: &Output, experiment: &Experiment, limits: Limits, goal: &Goal) {
@@ -296,6 +298,7 @@ fn announce(out: &Output, experiment: &Experiment, limits: Limits, goal: &Goal) 
     let time = limits.budget.map_or(whole, |b| b.as_secs_f64().min(whole));
     let through = match s.name.strip_prefix("iperf3 server ") {
         Some(server) => format!("with the iperf3 server {server}"),
+        None if !experiment.agents.is_empty() => format!("through this router ({})", s.name),
         None => format!("through {} with {} rules", s.name, s.rules),
     };
     out.say(format_args!(
