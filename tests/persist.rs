@@ -327,7 +327,7 @@ impl HostRead for Counting {
 }
 
 #[test]
-fn what_an_event_reads_does_not_grow_with_the_number_of_other_devices() {
+fn what_an_event_reads_does_not_grow_with_the_number_of_other_devices_and_programs() {
     need!();
     let netns = Arc::new(NetnsThread::create().unwrap());
     let add = |names: Vec<(String, String)>| {
@@ -343,13 +343,13 @@ fn what_an_event_reads_does_not_grow_with_the_number_of_other_devices() {
     let reads = |job: &dyn Fn(&Counting) -> usize| {
         let host = Counting { live: Live::in_netns(Arc::clone(&netns)), read: Mutex::default() };
         let devices = job(&host);
-        // Other programs come and go meanwhile.
-        let is_process = |path: &PathBuf| {
-            let second = path.iter().nth(2).and_then(|n| n.to_str()).unwrap_or_default();
-            path.starts_with("/proc") && second.parse::<u32>().is_ok()
-        };
-        let read = host.read.into_inner().unwrap();
-        (devices, read.into_iter().filter(|path| !is_process(path)).collect::<Vec<_>>())
+        (devices, host.read.into_inner().unwrap())
+    };
+    let of_processes = |read: &[PathBuf]| {
+        let second = |path: &PathBuf| path.iter().nth(2).and_then(|n| n.to_str()?.parse().ok());
+        let is_process =
+            |path: &&PathBuf| path.starts_with("/proc") && second(path).is_some_and(|n: u32| n > 0);
+        read.iter().filter(is_process).count()
     };
     let alone = |host: &Counting| discover::devices(host, &names).netdevs.len();
     let whole = |host: &Counting| discover::snapshot(host).netdevs.len();
@@ -366,4 +366,7 @@ fn what_an_event_reads_does_not_grow_with_the_number_of_other_devices() {
     assert_eq!(devices, 82);
     assert!(all_of_many.len() > all_of_few.len() + 80, "the count sees nothing");
     assert!(!few.iter().any(|path| path.ends_with("config.gz")), "the kernel's configuration");
+    // Nor with that of programs.
+    assert_eq!(of_processes(&few), 0, "{few:?}");
+    assert!(of_processes(&all_of_few) > 1, "the count sees nothing");
 }

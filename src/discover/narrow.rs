@@ -1,16 +1,21 @@
-//! Discovery of a few devices alone: what an event about one of them needs, at the cost of one.
+//! Discovery of a few devices alone: what an event about one of them needs, at the cost of one,
+//! however many CPUs and processes there are.
 
 use std::path::{Path, PathBuf};
 
-use super::{Gaps, cpus, irqs, machine, netdevs, processes};
-use crate::host::{HostRead, HostResult, Query};
+use rustix::io::Errno;
+
+use super::{Gaps, cpus, irqs, machine, netdevs};
+use crate::host::{HostError, HostRead, HostResult, Query};
 use crate::model::identity::HostIdentity;
 use crate::model::snapshot::Snapshot;
 
 const NET: &str = "/sys/class/net";
+const CPUS: &str = "/sys/devices/system/cpu";
 
 /// As [`super::snapshot`], of the devices `names` alone and without what no setting is made by: the
-/// kernel's configuration, the forwarding path, who stands on whom, services.
+/// kernel's configuration, the forwarding path, who stands on whom, services, threads, counters,
+/// caches. A NAPI thread is looked for when it is set.
 #[must_use]
 pub fn devices(host: &dyn HostRead, names: &[String]) -> Snapshot {
     let host = &Narrow { host, names };
@@ -18,8 +23,7 @@ pub fn devices(host: &dyn HostRead, names: &[String]) -> Snapshot {
     let (machine, info) = machine::discover(host, &mut gaps);
     let board = machine.board_facts.as_ref();
     let (cpus, possible) = cpus::discover(host, &info, board, &mut gaps);
-    let processes = processes::discover(host);
-    let netdevs = netdevs::discover(host, &processes, &mut gaps);
+    let netdevs = netdevs::discover(host, &[], &mut gaps);
     let irqs = irqs::discover(host, &netdevs, board, &mut gaps);
     Snapshot {
         machine,
@@ -32,7 +36,7 @@ pub fn devices(host: &dyn HostRead, names: &[String]) -> Snapshot {
     }
 }
 
-/// A machine on which no other network devices are seen.
+/// A machine on which no other network devices are seen, nor what only a planner looks at.
 struct Narrow<'a> {
     host: &'a dyn HostRead,
     names: &'a [String],
@@ -40,6 +44,9 @@ struct Narrow<'a> {
 
 impl HostRead for Narrow<'_> {
     fn list(&self, path: &Path) -> HostResult<Vec<String>> {
+        if path.ends_with("cache") && path.starts_with(CPUS) {
+            return Err(HostError::new("read", path, Errno::NOENT));
+        }
         let found = self.host.list(path)?;
         if path != Path::new(NET) {
             return Ok(found);
@@ -48,6 +55,9 @@ impl HostRead for Narrow<'_> {
     }
 
     fn read(&self, path: &Path) -> HostResult<Vec<u8>> {
+        if path.starts_with(NET) && path.parent().is_some_and(|dir| dir.ends_with("statistics")) {
+            return Err(HostError::new("read", path, Errno::NOENT));
+        }
         self.host.read(path)
     }
 
@@ -56,6 +66,10 @@ impl HostRead for Narrow<'_> {
     }
 
     fn query(&self, query: &Query) -> HostResult<Vec<u8>> {
+        if matches!(query, Query::Counters(_)) {
+            // As of a capture that has none.
+            return Err(HostError::new("ask", Path::new(NET), Errno::NODATA));
+        }
         self.host.query(query)
     }
 
