@@ -100,7 +100,7 @@ impl Event<'_> {
         let Self { context, host, verb, which, .. } = *self;
         let lock = event::lock(&store::state_dir(), verb)?;
         if event::admitted(&self.root, host)? == Verdict::Skip {
-            // Said once for each boot.
+            // Not for every device.
             if *which == Which::Everything {
                 tell(context, 4, SKIPPED);
             }

@@ -121,10 +121,17 @@ pub fn wanted(init: Init, program: &str, plan: &Plan, router: Router) -> Result<
             ] {
                 list.push(Wanted::file(&format!("{UNITS}/{name}"), 0o644, text(template)));
             }
+            let mut enabled =
+                vec![("sysinit", "linerate.service"), ("timers", "linerate-stayed.timer")];
+            // When the rest is set, systemd has yet to start what is to be stopped.
+            if plan.candidate.settings.iter().any(|c| matches!(c.knob, Knob::Service { .. })) {
+                let name = "linerate-services.service";
+                let unit = text(include_str!("../../packaging/systemd/linerate-services.service"));
+                list.push(Wanted::file(&format!("{UNITS}/{name}"), 0o644, unit));
+                enabled.push(("multi-user", name));
+            }
             // What `systemctl enable` makes of their [Install] sections.
-            for (target, unit) in
-                [("sysinit", "linerate.service"), ("timers", "linerate-stayed.timer")]
-            {
+            for (target, unit) in enabled {
                 let path = format!("{UNITS}/{target}.target.wants/{unit}");
                 list.push(Wanted::link(&path, &format!("../{unit}")));
             }

@@ -172,6 +172,22 @@ fn the_programs_own_path_stands_in_every_file_and_one_that_cant_is_refused() {
 }
 
 #[test]
+fn what_systemd_starts_later_is_stopped_later_and_nothing_is_added_where_nothing_is_stopped() {
+    let late = |plan: &Plan| -> Vec<PathBuf> {
+        let all = list(Init::Systemd, plan);
+        let paths = all.iter().map(|w| w.path().to_owned());
+        paths.filter(|path| path.ends_with("linerate-services.service")).collect()
+    };
+    let mut plan = interrupts();
+    assert_eq!(late(&plan), Vec::<PathBuf>::new());
+    let service = Knob::Service { name: "irqbalance".into() };
+    plan.candidate.settings.push(setting(service, Value::Switch(false)));
+    let at = Path::new("/etc/systemd/system");
+    let name = "linerate-services.service";
+    assert_eq!(late(&plan), [at.join(name), at.join("multi-user.target.wants").join(name)]);
+}
+
+#[test]
 fn what_a_plan_says_of_packet_steering_itself_is_what_is_persisted() {
     let steering = |plan: &Plan| {
         let files = wanted(Init::OpenWrt, "/usr/bin/linerate", plan, NEWER).unwrap();

@@ -5,7 +5,7 @@
 //!   kernel ─▶ its modules ─────────────────┴▶ image (cached), copied ──▶ QEMU, once for each boot
 //!   linerate, script ─▶ a second disk (tar) ───────────────────▶  │ the script runs at every boot
 //!                                                                 ▼
-//!            requests of the script (QMP: plug in a card) ◀── serial lines ──▶ results
+//!   requests of the script (QMP: plug in a card; cut the power) ◀── serial lines ──▶ results
 //! ```
 
 use std::fs;
@@ -26,7 +26,8 @@ use crate::kernel::{self, Arch, Kernel, run};
 use crate::machine::{Outcome, QEMU, Running, Scratch, parse_results, tail};
 
 /// Debian and Ubuntu have all of them under these names.
-const PACKAGES: &str = "systemd,systemd-sysv,udev,kmod,iproute2,procps,dbus,ppp,pppoe";
+const PACKAGES: &str = "systemd,systemd-sysv,udev,kmod,iproute2,procps,dbus,ppp,pppoe,\
+    irqbalance,iperf3,ethtool,strace";
 
 /// Parts of the kernel's modules that such a system needs.
 const MODULES: [&str; 7] = [
@@ -40,7 +41,7 @@ const MODULES: [&str; 7] = [
 ];
 
 /// Raised when the recipe below changes: an image of another one is not taken from the cache.
-const RECIPE: u32 = 3;
+const RECIPE: u32 = 4;
 
 /// Runs the script of the second disk at every boot, before anybody could log in. The script gives
 /// control back for a reboot, and calls `finish CODE` at the end.
@@ -53,6 +54,8 @@ mkdir -p /out /var/test
 [ -e /var/test/unpacked ] || { tar -C / -xf /dev/vdb && : >/var/test/unpacked; }
 # request JSON: has QEMU do something (QMP).
 request() { echo "$1" >/dev/ttyS3; }
+# cut_power MILLISECONDS: so much later the power is cut, whatever goes on then.
+cut_power() { request "cut $1"; }
 finish() {
     {
         for file in /out/*; do
@@ -174,6 +177,13 @@ impl System {
                 let requests = text("requests");
                 let whole =
                     requests.rfind('\n').map_or("", |end| requests.get(..end).unwrap_or(""));
+                if let Some(wait) = whole.lines().skip(answered).find_map(cut_after) {
+                    // What the guest has not written out is lost, as with any power cut; what it
+                    // has is in this machine's memory and stays.
+                    sleep(wait);
+                    answered = whole.lines().count();
+                    break true;
+                }
                 for request in whole.lines().skip(answered) {
                     let qmp = match &mut qmp {
                         Some(open) => open,
@@ -191,7 +201,7 @@ impl System {
                 Some(code) if ended => {
                     return Ok(Outcome { code, output, console, files, elapsed: start.elapsed() });
                 }
-                // It asked for a reboot.
+                // It asked for a reboot, or had its power cut.
                 None if ended && boots < self.boots => {}
                 _ => {
                     return Err(Error::Failed(format!(
@@ -241,6 +251,11 @@ impl System {
         command.args(&self.devices);
         command
     }
+}
+
+/// How long after it is asked for the power is cut; `None` of another request.
+fn cut_after(request: &str) -> Option<Duration> {
+    request.strip_prefix("cut ")?.parse().ok().map(Duration::from_millis)
 }
 
 /// QEMU's control socket.
@@ -305,11 +320,7 @@ fn image(kernel: &Kernel, cache: &Path) -> Result<PathBuf> {
     let mut mke2fs = Command::new("mke2fs");
     // Debian keeps it in /sbin, which not everybody has in PATH.
     mke2fs.env("PATH", path_with_sbin());
-    mke2fs
-        .args(["-q", "-t", "ext4", "-O", "^has_journal", "-d"])
-        .arg(&tree)
-        .arg(&partial)
-        .arg("900M");
+    mke2fs.args(["-q", "-t", "ext4", "-d"]).arg(&tree).arg(&partial).arg("900M");
     run(&mut mke2fs).map_err(|e| Error::Unavailable(e.to_string()))?;
     fs::remove_dir_all(&tree).map_err(|e| Error::failed(tree.display(), e))?;
     fs::rename(&partial, &image).map_err(|e| Error::failed(image.display(), e))?;
@@ -371,6 +382,11 @@ fn make_tree(kernel: &Kernel, suite: &str, sources: &[PathBuf], tree: &Path) -> 
     fs::create_dir_all(&wants).map_err(|e| Error::failed(wants.display(), e))?;
     std::os::unix::fs::symlink("../test.service", wants.join("test.service"))
         .map_err(|e| Error::failed(wants.display(), e))?;
+    // It is there for tests that start it.
+    let balancer = tree.join("etc/systemd/system/multi-user.target.wants/irqbalance.service");
+    if balancer.is_symlink() {
+        fs::remove_file(&balancer).map_err(|e| Error::failed(balancer.display(), e))?;
+    }
     // Nobody looks at a terminal here, and waiting for one takes half of a boot.
     for unit in [
         "serial-getty@ttyS0.service",

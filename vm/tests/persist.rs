@@ -1,14 +1,16 @@
-//! `persist` on a real systemd with a real udev: over reboots, for a card that is plugged in, for a
+//! `persist` on a real systemd with a real udev and irqbalance: over reboots, for a card that is plugged in, for a
 //! card that gets its interrupt lines when it is brought up, for a device that is renamed into place.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use common::codes;
-use linerate_vm::{Error, System};
+use common::{changed, codes};
+use linerate_vm::{Error, Outcome, System};
+use serde_json::Value;
 
 const SCRIPT: &str = r#"
 step() {
@@ -40,6 +42,22 @@ plug_in() {
     until_is 30 has_card virtio_net || finish 90
     udevadm settle
 }
+# The real daemon, which looks every so many seconds.
+balanced() {
+    echo "IRQBALANCE_ARGS=--interval=$1" >/etc/default/irqbalance
+    systemctl restart irqbalance || finish 97
+}
+balancer() { echo "$(systemctl is-enabled irqbalance) $(systemctl is-active irqbalance)"; }
+masks() { grep -H '' /proc/irq/*/smp_affinity /sys/class/net/*/queues/*/rps_cpus; }
+masks_differ() { masks >/tmp/masks; ! cmp -s /tmp/masks $1; }
+drifted() { ! linerate verify -q /root/spread.toml; }
+unchanged() { linerate status | grep -q 'nothing'; }
+stopped() { [ "$(systemctl is-active irqbalance)" = inactive ]; }
+CALLS=open,openat,creat,write,pwrite64,writev,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,symlink,symlinkat,link,linkat,chmod,fchmod,fchmodat,truncate,ftruncate
+watched() { # watched NAME COMMAND...: what it writes to, its children too
+    name=$1; shift
+    step $name strace -f -y -s 8 -e trace=$CALLS -o /out/strace-$name "$@"
+}
 etc() {
     find /etc /usr/lib/udev/rules.d -printf '%p %y %m %l\n' | sort
     find /etc -type f -exec md5sum {} + | sort
@@ -51,12 +69,62 @@ case $boot in
     echo "$fixed $hot" >/var/test/cards
     ip link set $fixed up
     ip link set $hot up
+    # What `systemctl enable` does, without its minutes of Perl.
+    ln -s /lib/systemd/system/irqbalance.service /etc/systemd/system/multi-user.target.wants/
+    masks >/tmp/booted
+    balanced 1
+    until_is 60 masks_differ /tmp/booted
+    step check linerate check --json irqbalance
+    step spread linerate plan --candidate irq-spread -o /root/spread.toml
+    balanced 600
+    masks >/out/masks-before
+    balancer >/out/balancer-before
+    linerate apply --dry-run --json /root/spread.toml >/out/dry
+    watched apply linerate apply /root/spread.toml
+    masks >/out/masks-applied
+    balancer >/out/balancer-applied
+    watched apply-again linerate apply /root/spread.toml
+    step verify-applied linerate verify /root/spread.toml
+    watched rollback linerate rollback
+    masks >/out/masks-after
+    balancer >/out/balancer-after
+    # Somebody starts it behind our back, and it does what it does.
+    linerate apply -q /root/spread.toml
+    balanced 1
+    until_is 60 drifted
+    step verify-fought linerate verify /root/spread.toml
+    step check-fought linerate check --json irqbalance
+    balanced 600
+    step rollback-fought linerate rollback --force
+    # As a level of an experiment on this router itself; killed while it is stopped, too.
+    ip netns add far
+    ip link add near0 type veth peer name far0 netns far
+    ip addr add 198.18.0.1/24 dev near0
+    ip link set near0 up
+    ip -n far addr add 198.18.0.2/24 dev far0
+    ip -n far link set lo up
+    ip -n far link set far0 up
+    ip netns exec far iperf3 -s >/tmp/iperf3 2>&1 &
+    server=$!
+    tune="linerate tune --server 198.18.0.2 --factor irqbalance=off,on --directions down --seconds 0.4 --omit 0.1 -P 1 --seed 1"
+    step tune $tune --blocks 1 -o /out/tuned.json
+    balancer >/out/balancer-tuned
+    setsid $tune --blocks 1000 -o /tmp/tuned.json >/dev/null 2>&1 &
+    tune=$!
+    until_is 60 stopped
+    kill -KILL -$tune
+    until_is 60 systemctl is-active irqbalance
+    until_is 60 unchanged
+    balancer >/out/balancer-killed
+    kill $server
+    ip netns del far
+    while IFS=: read -r file mask; do echo $mask >$file; done 2>/dev/null </tmp/booted
     step plan linerate plan --candidate irq-spread-rps -o /root/plan.toml
-    # The planner may or may not have taken it.
-    ! grep -q "\"$fixed\"" /root/plan.toml || finish 92
-    n=$(sed -n 's/^settings = //p' /root/plan.toml)
-    # Whatever the planner thought of it: a card whose line comes and goes with `up` and `down`.
-    sed -i "s/^settings = $n/settings = $((n + 3))/" /root/plan.toml
+    balanced 1
+    # The planner may or may not have taken it: a card whose line comes and goes with `up` and `down`.
+    awk -v RS= -v ORS='\n\n' -v name="\"$fixed\"" '!index($0, name)' /root/plan.toml >/root/others.toml
+    n=$(grep -c '^\[\[setting\]\]' /root/others.toml)
+    sed "s/^settings = .*/settings = $((n + 3))/" /root/others.toml >/root/plan.toml
     cat >>/root/plan.toml <<O
 
 [[device]]
@@ -104,7 +172,7 @@ O
     step strict linerate verify /root/plan.toml
     step print linerate persist --print /root/plan.toml
     etc >/out/etc-printed
-    step persist linerate persist /root/plan.toml
+    watched persist linerate persist /root/plan.toml
     step again linerate apply --persist --pending /root/plan.toml
     step status-1 linerate status
     sync
@@ -112,7 +180,10 @@ O
     ;;
 2)
     read -r fixed hot </var/test/cards
+    udevadm monitor --kernel --subsystem-match=net >/tmp/uevents 2>&1 &
     # Nothing of the boot waits for it, so it may be at work still.
+    until_is 60 stopped
+    balancer >/out/balancer-booted
     until_is 10 linerate verify
     step verify-booted linerate verify
     cat /sys/class/net/$fixed/queues/rx-0/rps_cpus >/out/rps-booted
@@ -135,14 +206,21 @@ O
     step status-2 linerate status
     systemctl --failed --no-legend --plain >/out/failed
     dmesg | grep linerate: >/out/log
+    # From the kernel's event to the settings, for whoever looks at the output.
+    { cat /tmp/uevents; journalctl -b -o short-monotonic --no-pager; } |
+        grep -e '^KERNEL' -e linerate -e run-r -e irqbalance >/out/timeline
     cat /etc/linerate/guard.json >/out/guard
     step unpersist linerate unpersist
     etc >/out/etc-after
+    step undo linerate rollback --force
+    balancer >/out/balancer-undone
     sync
     systemctl reboot
     ;;
 3)
     read -r fixed hot </var/test/cards
+    until_is 60 systemctl is-active irqbalance
+    balancer >/out/balancer-last
     sleep 1
     etc >/out/etc-last
     cat /sys/class/net/$fixed/queues/rx-0/rps_cpus >/out/rps-last
@@ -173,6 +251,7 @@ fn a_persisted_plan_outlasts_reboots_reaches_what_comes_later_and_goes_without_a
         Err(Error::Failed(why)) => panic!("{why}"),
     };
     common::told(&outcome);
+    println!("{}", outcome.text("timeline"));
     let codes = codes(&outcome);
     for step in ["plan", "print", "persist", "again", "status-1", "verify-booted", "verify-up"] {
         assert_eq!(codes.get(step), Some(&0), "{step}: {}", outcome.output);
@@ -180,6 +259,8 @@ fn a_persisted_plan_outlasts_reboots_reaches_what_comes_later_and_goes_without_a
     for step in ["verify-plugged", "verify-renamed", "status-2", "unpersist"] {
         assert_eq!(codes.get(step), Some(&0), "{step}: {}", outcome.output);
     }
+    taken_over_and_given_back(&outcome);
+    nothing_else_is_written(&outcome);
     // A card that is soldered on, to all that is known, must be here for a plan that is not persisted.
     assert_eq!(codes["strict"], 3, "{}", outcome.text("strict.out"));
 
@@ -213,8 +294,91 @@ fn a_persisted_plan_outlasts_reboots_reaches_what_comes_later_and_goes_without_a
     );
 }
 
+/// The real irqbalance: stopped by a plan that moves interrupts, named when somebody starts it again,
+/// as it was (enabled, and running) by rolling back; stopped after a reboot too, though systemd
+/// starts it.
+fn taken_over_and_given_back(outcome: &Outcome) {
+    let codes = codes(outcome);
+    let of = |name: &str| outcome.text(name).trim().to_owned();
+    for step in ["check", "spread", "apply", "verify-applied", "check-fought", "rollback", "undo"] {
+        assert_eq!(codes.get(step), Some(&0), "{step}: {}", outcome.output);
+    }
+    for step in ["check", "check-fought"] {
+        let told = of(&format!("{step}.out"));
+        assert!(told.contains("irqbalance moves interrupts"), "{step}: {told}");
+    }
+    for time in ["before", "after", "tuned", "killed", "undone", "last"] {
+        assert_eq!(of(&format!("balancer-{time}")), "enabled active", "{time}");
+    }
+    for time in ["applied", "booted"] {
+        assert_eq!(of(&format!("balancer-{time}")), "enabled inactive", "{time}");
+    }
+    assert_ne!(of("masks-before"), of("masks-applied"), "apply moved nothing");
+    assert_eq!(of("masks-before"), of("masks-after"));
+    assert_eq!((codes["verify-fought"], codes["rollback-fought"]), (3, 0), "{}", outcome.output);
+    assert!(of("verify-fought.out").contains("irqbalance"), "{}", of("verify-fought.out"));
+    // One block shows nothing, which is said (exit 6).
+    assert!([0, 6].contains(&codes["tune"]), "{}", outcome.output);
+    let tuned: Value = serde_json::from_str(&of("tuned.json")).unwrap();
+    for (level, runs) in [("irqbalance=off", "0"), ("irqbalance=on", "1")] {
+        let cells = tuned["cells"].as_array().unwrap().iter();
+        let mut cells = cells.filter(|cell| cell["candidate"] == level).peekable();
+        assert!(cells.peek().is_some(), "{level} was not measured: {}", outcome.output);
+        for cell in cells {
+            let settings = cell["measurement"]["settings"].as_array().unwrap();
+            let service = settings.iter().find(|s| s["name"] == "service irqbalance").unwrap();
+            assert_eq!(service["text"], runs, "{level}");
+        }
+    }
+}
+
+/// As `strace` saw it: apply writes what its dry run said and its own state, persist what `--print`
+/// said, and a second apply nothing.
+fn nothing_else_is_written(outcome: &Outcome) {
+    let of = |name: &str| changed(&outcome.text(&format!("strace-{name}")));
+    let ours =
+        |path: &&String| path.starts_with("/run/linerate") || path.starts_with("/etc/linerate");
+    let dry: Value = serde_json::from_str(&outcome.text("dry")).unwrap();
+    let told: BTreeSet<String> = dry["writes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|w| w["path"].as_str().unwrap().to_owned())
+        .collect();
+    assert!(told.len() > 2, "{told:?}");
+    let service = String::from("service/irqbalance");
+    assert!(told.contains(&service), "{told:?}");
+    let done: BTreeSet<String> = of("apply").into_iter().filter(|p| !ours(&p)).collect();
+    assert_eq!(done, told.iter().filter(|p| **p != service).cloned().collect());
+    let again: BTreeSet<String> = of("apply-again").into_iter().filter(|p| !ours(&p)).collect();
+    assert_eq!(again, BTreeSet::new(), "a second apply wrote something");
+    let back: BTreeSet<String> = of("rollback").into_iter().filter(|p| !ours(&p)).collect();
+    assert_eq!(back, done, "rollback writes what apply wrote");
+
+    let printed = outcome.text("print.out");
+    let headings: BTreeSet<&str> =
+        printed.lines().filter_map(|l| l.strip_prefix("==> ")?.split(' ').next()).collect();
+    let named: BTreeSet<String> = of("persist").into_iter().filter(|p| !ours(&p)).collect();
+    let strange: Vec<_> = named
+        .iter()
+        .filter(|path| {
+            // Beside each file, until it takes its name.
+            let (directory, name) = path.rsplit_once('/').unwrap();
+            let name = name.strip_prefix('.').map_or(name, |n| {
+                n.trim_end_matches(".linerate-new").trim_end_matches(".linerate-old")
+            });
+            let file = format!("{directory}/{name}");
+            !headings.contains(file.as_str())
+                && !headings.iter().any(|h| h.starts_with(&format!("{file}/")))
+        })
+        .collect();
+    assert!(strange.is_empty(), "persist wrote {strange:?} too");
+    assert!(named.contains("/etc/udev/rules.d/90-linerate.rules"), "{named:?}");
+}
+
 /// A router that dials in over a VLAN, its provider at the other end of the cable (a namespace with
-/// the second card). Then two boots that are cut short.
+/// the second card). Then two boots that are cut short. Then a flash without room, and power cuts in
+/// the middle of what writes to it: LINERATE_VM_CUTS says how many.
 const DIALLED: &str = r#"
 rps() { tr -d 0, </sys/class/net/$1/queues/rx-0/rps_cpus 2>/dev/null; }
 steered() { for device in "$@"; do [ "$(rps $device)" = 2 ] || return 1; done; }
@@ -339,16 +503,18 @@ O
     dial again
     step status linerate status
     cat /etc/linerate/guard.json
-    sync
-    systemctl reboot
+    # Counted is what lies on the flash, not what is about to be written.
+    sync /out/*
+    cut_power 0
+    sleep 60
     ;;
 3)
     ports
     until_is 60 steered $wan
     until_is 60 counted 1
     cat /etc/linerate/guard.json
-    sync
-    systemctl reboot
+    cut_power 0
+    sleep 60
     ;;
 4)
     ports
@@ -364,24 +530,144 @@ O
     step rollback linerate rollback
     rps $wan >/out/rps-last
     { ls -d /etc/linerate /run/linerate; ls /etc/systemd/system /etc/udev/rules.d | grep linerate; } >/out/left 2>/dev/null
-    finish 0
+    no_room
+    sed 's/^name = "test"/name = "other"/' /root/plan.toml >/root/other.toml
+    for kind in plan other; do
+        from=$(date +%s%3N)
+        linerate persist /root/$kind.toml || finish 98
+        echo $(($(date +%s%3N) - from)) >/var/test/took
+        kept >/var/test/$kind
+    done
+    linerate unpersist || finish 98
+    kept >/var/test/none
+    echo none >/var/test/state
+    echo "persist took $(cat /var/test/took) ms"
+    sync
+    cut_short
+    ;;
+*)
+    whole
+    cut_short
     ;;
 esac
+"#;
+
+/// A flash without room, and then power cuts in the middle of what writes to it.
+const FLASH: &str = r#"
+full() { # full DIRECTORY: not a block is left there
+    n=0
+    for size in 64M 8M 1M 64K 4K; do
+        while fallocate -l $size $1/fill.$n 2>/dev/null; do n=$((n + 1)); done
+    done
+}
+no_room() {
+    etc >/dev/shm/before
+    full /
+    linerate persist /root/plan.toml >/dev/shm/full-flash.out 2>&1
+    echo "full-flash $?" >/dev/shm/steps
+    etc >/dev/shm/after
+    rm /fill.*
+    full /run
+    linerate apply --pending /root/plan.toml >/dev/shm/full-run.out 2>&1
+    echo "full-run $?" >>/dev/shm/steps
+    rm /run/fill.*
+    rps $wan >/out/full-run.rps
+    cat /dev/shm/steps >>/out/steps
+    cp /dev/shm/full-*.out /out/
+    diff /dev/shm/before /dev/shm/after >/out/full-flash.diff
+}
+# What persist made, without the boot guard.
+kept() {
+    find /etc/linerate /etc/systemd /etc/udev -name '*linerate*' ! -type d -o -path '/etc/linerate/*' ! -name 'guard.json' 2>/dev/null |
+        sort | while read -r path; do
+            if [ -L $path ]; then echo "$path -> $(readlink $path)"; else md5sum $path; fi
+        done
+}
+wrong() { echo "WRONG in boot $boot: $*" | tee -a /var/test/wrong; }
+# After a cut: each file is one of those that it may be; then all are those of one plan, or none is.
+whole() {
+    last=$(cat /var/test/verb) was=$(cat /var/test/state)
+    until_is 60 quiet
+    # Nobody else calls it where the units had not come to lie there yet.
+    linerate boot || wrong "boot said $?"
+    kept >/tmp/kept
+    state=
+    for one in none plan other; do
+        if cmp -s /tmp/kept /var/test/$one; then state=$one; fi
+    done
+    [ -n "$state" ] || wrong "after '$last' of $was: $(cat /tmp/kept)"
+    linerate status || wrong "status said $?"
+    guard=$(cat /etc/linerate/guard.json 2>/dev/null)
+    case $state,$guard in
+    none, | *,*'"skip":true'* | *,*"$(cat /proc/sys/kernel/random/boot_id)"*) ;;
+    *) wrong "guard: $guard in state $state" ;;
+    esac
+    count=${guard#*short_boots\":} before=$(cat /var/test/count) count=${count%%,*}
+    # A plan that was persisted anew begins to count anew.
+    case $((${count:-0} - before)),$state in
+    *,none | 1,$was | 0,$was) ;;
+    *) [ "${count:-0}" = 0 ] || wrong "$count short boots after $before" ;;
+    esac
+    echo "$last, after $(cat /var/test/wait) ms: from $was to $state" | tee -a /var/test/cuts
+    echo $state >/var/test/state
+    echo ${count:-0} >/var/test/count
+    if [ $boot -ge BOOTS ]; then
+        cp /var/test/cuts /out/
+        [ ! -e /var/test/wrong ] || cp /var/test/wrong /out/
+        finish 0
+    fi
+}
+quiet() { [ -z "$(systemctl list-jobs --no-legend linerate.service)" ] && ! systemctl -q is-active linerate.service; }
+cut_short() {
+    case $((boot % 5)) in
+    4) verb="persist /root/plan.toml" ;;
+    0) verb="persist /root/other.toml" ;;
+    1) verb="unpersist" ;;
+    2) verb="apply --persist --pending /root/plan.toml" ;;
+    3) verb="rollback" ;;
+    esac
+    random=$(od -An -N2 -tu2 /dev/urandom)
+    echo $verb >/var/test/verb
+    [ -e /var/test/count ] || echo 0 >/var/test/count
+    here lan0 || ports
+    [ "$verb" != rollback ] || until_is 60 linerate apply --pending /root/plan.toml
+    if [ $((random % 3)) = 0 ]; then
+        # Anywhere.
+        echo $((random % $(cat /var/test/took))) >/var/test/wait
+        sync
+        cut_power $(cat /var/test/wait)
+    else
+        # While files change, which is a short part of it.
+        echo $((random % 200)) >/var/test/wait
+        sync
+        {
+            until [ -e /etc/linerate/.changing.json ] || [ -e /etc/linerate/changing.json ]; do
+                [ ! -e /tmp/over ] || break
+            done
+            cut_power $(cat /var/test/wait)
+        } &
+    fi
+    linerate $verb
+    : >/tmp/over
+    sleep 600
+}
 "#;
 
 #[test]
 fn a_dialled_line_is_served_each_time_it_comes_up_and_two_short_boots_are_enough() {
     let functions = SCRIPT.split("case $boot in").next().unwrap();
+    let cuts = std::env::var("LINERATE_VM_CUTS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let boots = 4 + cuts;
     let words = [
         "-netdev hubport,id=n0,hubid=0 -device e1000e,netdev=n0,romfile=",
         "-netdev hubport,id=n1,hubid=0 -device e1000e,netdev=n1,romfile=",
     ];
     let system = System {
         files: vec![("usr/bin/linerate".into(), 0o755, common::program())],
-        script: format!("{functions}{DIALLED}"),
+        script: format!("{functions}{}{DIALLED}", FLASH.replace("BOOTS", &boots.to_string())),
         devices: words.join(" ").split(' ').map(str::to_owned).collect(),
-        boots: 4,
-        timeout: Duration::from_secs(600),
+        boots,
+        timeout: Duration::from_secs(600 + 90 * u64::from(cuts)),
     };
     let outcome = match system.run() {
         Ok(outcome) => outcome,
@@ -413,4 +699,17 @@ fn a_dialled_line_is_served_each_time_it_comes_up_and_two_short_boots_are_enough
     assert_eq!(outcome.text("rps-skipped").trim(), "", "set although it is skipped");
     assert_eq!(outcome.text("rps-again").trim(), "2", "persisted again, and still skipped");
     assert_eq!((outcome.text("rps-last").trim(), outcome.text("left").trim()), ("", ""));
+
+    // Room for nothing: said so with a remedy, and nothing is half there.
+    for (step, place) in [("full-flash", "/etc"), ("full-run", "/run")] {
+        let said = outcome.text(&format!("{step}.out"));
+        assert_eq!(codes.get(step), Some(&5), "{said}");
+        assert!(said.contains("no space left") && said.contains(place), "{said}");
+        assert!(said.contains("hint: "), "{said}");
+    }
+    assert_eq!(outcome.text("full-flash.diff"), "");
+    assert_eq!(outcome.text("full-run.rps").trim(), "", "set without a journal");
+    println!("{}", outcome.text("cuts"));
+    assert_eq!(outcome.text("wrong"), "", "{}", outcome.output);
+    assert_eq!(outcome.text("cuts").lines().count(), cuts as usize, "{}", outcome.output);
 }

@@ -58,7 +58,7 @@ fn irqbalance(subject: &Subject<'_>) -> Looked {
     };
     let stop = |found: Found| {
         found
-            .remedy("linerate plan  # takes it over: bans the lines it places, or stops it, and undoes that")
+            .remedy("linerate plan  # stops it where it moves interrupts; rollback starts it again")
             .remedy("or stop it: systemctl disable --now irqbalance, or on OpenWrt \
                      uci set irqbalance.irqbalance.enabled=0; uci commit; /etc/init.d/irqbalance stop")
     };

@@ -12,7 +12,7 @@
     reason = "part of each test binary, where clippy does not see that it is test code"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -257,4 +257,32 @@ pub fn mask(state: &str, number: u32) -> u64 {
     let prefix = format!("/proc/irq/{number}/smp_affinity:");
     let text = state.lines().find_map(|l| l.strip_prefix(&prefix)).expect("a mask");
     u64::from_str_radix(&text.replace(',', ""), 16).expect("hexadecimal")
+}
+
+/// The files that a log of `strace -y` says were changed: opened for writing, made, removed,
+/// renamed. Not what is no file (sockets, pipes), what refused, and what takes any program's output.
+pub fn changed(strace: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for line in strace.lines() {
+        let call = line.split_whitespace().nth(1).unwrap_or_default();
+        let call = call.split('(').next().unwrap_or_default();
+        let failed = line.rsplit_once(" = ").is_none_or(|(_, result)| result.starts_with('-'));
+        let opened = call.starts_with("open");
+        let to_write =
+            ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC"].iter().any(|f| line.contains(f));
+        if failed || (opened && !to_write) || call.starts_with("write") || call == "pwrite64" {
+            continue;
+        }
+        if call.starts_with("fchmod(") || call == "fchmod" || call == "ftruncate" {
+            let file = line.split_once('<').and_then(|(_, rest)| rest.split_once('>'));
+            found.extend(file.map(|(path, _)| path.to_owned()));
+            continue;
+        }
+        // What a link says is no file.
+        let link = usize::from(call.starts_with("symlink"));
+        let quoted = line.split('"').skip(1).step_by(2).skip(link);
+        found.extend(quoted.map(str::to_owned));
+    }
+    found.retain(|path| !["/dev/null", "/dev/tty"].contains(&path.as_str()));
+    found
 }
