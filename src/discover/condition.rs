@@ -114,6 +114,8 @@ fn policy(host: &dyn HostRead, dir: &Path) -> Policy {
     Policy {
         driver: text(host, &dir.join("scaling_driver")),
         governor: text(host, &dir.join("scaling_governor")),
+        // `<unsupported>` under the others.
+        asked: number(host, &dir.join("scaling_setspeed")),
         cpus: text(host, &dir.join("related_cpus")).unwrap_or_default(),
         min: number(host, &dir.join("scaling_min_freq")),
         max: number(host, &dir.join("scaling_max_freq")),

@@ -92,6 +92,8 @@ pub struct Policy {
     pub driver: Option<String>,
     /// The governor.
     pub governor: Option<String>,
+    /// The frequency that a program asked for, under the governor `userspace`.
+    pub asked: Option<u64>,
     /// CPUs of the policy, as the kernel lists them.
     pub cpus: String,
     /// Lowest allowed.

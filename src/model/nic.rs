@@ -23,6 +23,10 @@ pub struct NicSettings {
     pub coalesce: Option<Numbers>,
     /// Flow control: `autoneg`, `rx`, `tx`, each 0 or 1.
     pub pause: Option<Numbers>,
+    /// The highest speeds of copper's negotiation, in Mbit/s: `able` that the port supports,
+    /// `advertised` that it offers, `partner` that the other end offers, each where it is told
+    /// (ETHTOOL_MSG_LINKMODES_GET, kernel 5.6).
+    pub speeds: Option<Numbers>,
     /// How received packets are spread over the queues.
     pub rss: Option<Rss>,
     /// Rules that steer flows to queues (n-tuple filters): `rules` there are, `rules-max` there is

@@ -49,15 +49,21 @@ const CRYPTO: &[&str] = &[
     "avx",
     "avx2",
     "avx512f",
+    "avx512vl",
     "pclmulqdq",
     "vaes",
     "sha_ni",
     // MIPS, RISC-V
     "msa",
+    "mips32r2",
+    "mips64r2",
+    "zvkb",
     "zvkned",
     "zvbb",
     "zbb",
     "zknd",
+    // s390
+    "vx",
 ];
 
 /// Reads the file.
@@ -86,6 +92,11 @@ pub fn cpuinfo(bytes: &[u8]) -> CpuInfo {
             }
             continue;
         }
+        // `POWER10 (architected), altivec supported`: its instructions are those of ISA 3.1.
+        if key == "cpu" && (value.starts_with("POWER10") || value.starts_with("POWER11")) {
+            let record = current.and_then(|cpu| info.cpus.get_mut(&cpu));
+            record.unwrap_or(&mut common).crypto.push("power10".to_owned());
+        }
         match key {
             "processor" => {
                 current = value.parse().ok().map(CpuId);
@@ -112,14 +123,14 @@ pub fn cpuinfo(bytes: &[u8]) -> CpuInfo {
                 let record = current.and_then(|cpu| info.cpus.get_mut(&cpu));
                 record.unwrap_or(&mut common).core_type = Some(name);
             }
-            "flags" | "Features" | "ASEs implemented" | "isa" => {
+            "flags" | "Features" | "features" | "ASEs implemented" | "isa" => {
                 let words = value.split(|c: char| c.is_whitespace() || c == '_');
                 let words: Vec<&str> = words.collect();
                 info.hypervisor |= words.contains(&"hypervisor");
-                let known =
-                    words.into_iter().filter(|w| CRYPTO.contains(w)).map(str::to_owned).collect();
+                let known = words.into_iter().filter(|w| CRYPTO.contains(w)).map(str::to_owned);
                 let record = current.and_then(|cpu| info.cpus.get_mut(&cpu));
-                record.unwrap_or(&mut common).crypto = known;
+                // MIPS has two such lines.
+                record.unwrap_or(&mut common).crypto.extend(known);
             }
             _ => {}
         }
@@ -262,6 +273,25 @@ mod tests {
         );
         let kunpeng = b"processor\t: 0\nCPU implementer\t: 0x48\nCPU part\t: 0xd01\n";
         assert_eq!(cpuinfo(kunpeng).model.as_deref(), Some("TaiShan-v110"));
+    }
+
+    #[test]
+    fn other_architectures_name_what_their_ciphers_need() {
+        let of = |text: &str| {
+            let info = cpuinfo(text.as_bytes());
+            info.cpus.get(&CpuId(0)).map(|cpu| cpu.crypto.join(" ")).unwrap_or_default()
+        };
+        // Loongson 3A4000, shortened: two lines of one record.
+        let mips = "processor\t\t: 0\nisa\t\t\t: mips1 mips32r1 mips32r2 mips64r2\n\
+                    ASEs implemented\t: vz msa loongson-mmi\n";
+        assert_eq!(of(mips), "mips32r2 mips64r2 msa");
+        let riscv = "processor\t: 0\nisa\t\t: rv64imafdcv_zicbom_zba_zbb_zvkb_zvkned\n";
+        assert_eq!(of(riscv), "zbb zvkb zvkned");
+        let power = "processor\t: 0\ncpu\t\t: POWER10 (architected), altivec supported\n";
+        assert_eq!(of(power), "power10");
+        let s390 = "vendor_id       : IBM/S390\nfeatures\t: esan3 zarch stfle msa vx vxd sie\n\
+                    processor 0: version = FF\nprocessor\t: 0\n";
+        assert!(of(s390).ends_with("vx"), "{}", of(s390));
     }
 
     proptest! {

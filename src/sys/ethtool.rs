@@ -94,7 +94,9 @@ pub(super) fn read_features(body: &[u8]) -> Features {
         .collect()
 }
 
-fn names(body: &[u8], set: u16) -> Vec<(String, bool)> {
+/// The bits of a bit set, by name, each with whether it is set; without a mask those that are named
+/// are set.
+pub(super) fn names(body: &[u8], set: u16) -> Vec<(String, bool)> {
     let bits = attribute(body, set).and_then(|bitset| attribute(bitset, ETHTOOL_A_BITSET_BITS));
     attributes(bits.unwrap_or_default())
         .filter_map(|(_, bit)| {

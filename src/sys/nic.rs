@@ -6,7 +6,7 @@ use std::io;
 
 use rustix::io::Errno;
 
-use super::ethtool::{FAMILY, header};
+use super::ethtool::{FAMILY, header, names};
 use super::ethtool_ioctl::{
     FIXED, GCHANNELS, GCOALESCE, GDRVINFO, GPAUSEPARAM, GRINGPARAM, GRSSH, GRXFHINDIR, RSS_HEAD,
     ask, ntuple,
@@ -39,6 +39,13 @@ pub(super) const COALESCE: &[&str] = &[
 ];
 const PAUSE_GET: u8 = 21;
 const PAUSE: &[&str] = &["autoneg", "rx", "tx"];
+const PAUSE_STATS: u16 = 5;
+const PAUSE_STATS_NAMES: [(u16, &str); 2] = [(2, "tx_pause_frames"), (3, "rx_pause_frames")];
+const LINKMODES_GET: u8 = 4;
+const LINKMODES_OURS: u16 = 3;
+const LINKMODES_PEER: u16 = 4;
+const HEADER_FLAGS: u16 = 3;
+const FLAG_STATS: u32 = 1 << 2;
 const RSS_GET: u8 = 38;
 const RSS_HFUNC: u16 = 3;
 const RSS_INDIR: u16 = 4;
@@ -85,6 +92,7 @@ fn by_netlink(device: &str) -> io::Result<NicSettings> {
     let coalesce = ask(COALESCE_GET)?;
     let pause = ask(PAUSE_GET)?;
     let rss = ask(RSS_GET)?;
+    let modes = ask(LINKMODES_GET)?;
     let numbers = |body: Option<Vec<u8>>, names| {
         body.map(|body| numbers(genl::payload(&body), names)).filter(|n| !n.is_empty())
     };
@@ -94,8 +102,53 @@ fn by_netlink(device: &str) -> io::Result<NicSettings> {
         coalesce: numbers(coalesce, COALESCE),
         pause: numbers(pause, PAUSE),
         rss: rss.and_then(|body| read_rss(genl::payload(&body))),
+        speeds: modes.map(|body| speeds(genl::payload(&body))).filter(|n| !n.is_empty()),
         ..NicSettings::default()
     })
+}
+
+/// Pause frames since the device came up, as the kernel counts them for all drivers that tell
+/// (`ethtool -I -a`, kernel 5.10); empty where it or the driver does not.
+pub fn pause_frames(device: &str) -> Numbers {
+    let asked = || -> io::Result<Vec<Vec<u8>>> {
+        let mut socket = Socket::open(NlFamily::Generic)?;
+        let family = genl::family(&mut socket, FAMILY)?;
+        let header = header(device).u32(HEADER_FLAGS, FLAG_STATS);
+        socket.ask(genl::request(family, PAUSE_GET, &Attrs::new().nest(HEADER, &header)))
+    };
+    let answers = asked().unwrap_or_default();
+    answers.first().map(|body| read_pause(genl::payload(body))).unwrap_or_default()
+}
+
+fn read_pause(body: &[u8]) -> Numbers {
+    let stats = attribute(body, PAUSE_STATS).unwrap_or_default();
+    let mut found = Numbers::new();
+    for (kind, name) in PAUSE_STATS_NAMES {
+        let value = attribute(stats, kind).and_then(|value| value.try_into().ok());
+        let count = value.map_or(0, u64::from_ne_bytes);
+        if count > 0 {
+            found.insert(name.to_owned(), count);
+        }
+    }
+    found
+}
+
+/// The highest speeds that either end can or offers, by the names of link modes (`1000baseT/Full`).
+fn speeds(body: &[u8]) -> Numbers {
+    let speed = |name: &str| -> Option<u64> {
+        let digits = name.bytes().take_while(u8::is_ascii_digit).count();
+        name.get(..digits)?.parse().ok()
+    };
+    let most = |names: &[(String, bool)], all: bool| {
+        names.iter().filter(|(_, on)| all || *on).filter_map(|(name, _)| speed(name)).max()
+    };
+    let (ours, peer) = (names(body, LINKMODES_OURS), names(body, LINKMODES_PEER));
+    let all = [
+        ("able", most(&ours, true)),
+        ("advertised", most(&ours, false)),
+        ("partner", most(&peer, true)),
+    ];
+    all.into_iter().filter_map(|(name, speed)| Some((name.to_owned(), speed?))).collect()
 }
 
 /// Numbers of 8 or 32 bits, by the place of their names.
@@ -226,6 +279,32 @@ mod tests {
         let found = numbers(body.as_slice(), COALESCE);
         let found: Vec<_> = found.iter().map(|(name, n)| (name.as_str(), *n)).collect();
         assert_eq!(found, [("rx-usecs", 50), ("tx-usecs", 7), ("use-adaptive-rx", 1)]);
+    }
+
+    /// Derived from Documentation/networking/ethtool-netlink.rst (LINKMODES_GET, PAUSE_GET).
+    #[test]
+    fn both_ends_speeds_and_pause_frames_are_read() {
+        let bits = |bits: &[(&str, bool)]| {
+            let bits = bits.iter().fold(Attrs::new(), |all, (name, on)| {
+                let bit = Attrs::new().text(2, name);
+                all.nest(1, &if *on { bit.flag(3) } else { bit })
+            });
+            Attrs::new().nest(3, &bits)
+        };
+        let ours = [("Autoneg", true), ("100baseT/Full", true), ("1000baseT/Full", false)];
+        let peer = [("10baseT/Half", false), ("100baseT/Full", false), ("Pause", false)];
+        let body = Attrs::new()
+            .nest(HEADER, &header("eth0"))
+            .nest(LINKMODES_OURS, &bits(&ours))
+            .nest(LINKMODES_PEER, &bits(&peer));
+        let found = speeds(body.as_slice());
+        let found: Vec<_> = found.iter().map(|(name, n)| (name.as_str(), *n)).collect();
+        assert_eq!(found, [("able", 1000), ("advertised", 100), ("partner", 100)]);
+        assert_eq!(speeds(&[]), Numbers::new());
+        let stats = Attrs::new().bytes(2, &7_u64.to_ne_bytes()).bytes(3, &0_u64.to_ne_bytes());
+        let found = read_pause(Attrs::new().nest(PAUSE_STATS, &stats).as_slice());
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), [("tx_pause_frames".to_owned(), 7)]);
+        assert_eq!(pause_frames("no-such-dev"), Numbers::new());
     }
 
     #[test]

@@ -73,6 +73,14 @@ fn grave(told: &Diagnosis) -> Vec<&str> {
 
 use Severity::{Critical, Info, Notice, Warning};
 
+const GENERIC: &str = "/proc/crypto <<\nname         : chacha20\ndriver       : chacha20-generic\n\
+                       module       : kernel\npriority     : 100\n.\n";
+
+/// The first card at 100 Mbit/s, with what both ends tell.
+fn speeds(told: &str) -> String {
+    format!("{}/speed: 100\n/linerate/nic/eth0.json: {{\"speeds\":{{{told}}}}}\n", eth(0))
+}
+
 const PPPOE: &str = "\
 /linerate/link_kinds.json: {\"ppp0\":\"ppp\"}
 /linerate/links.json: {\"ppp0\":{\"ipv4\":1},\"eth1\":{\"ipv4\":1}}
@@ -313,6 +321,11 @@ fn cases() -> Vec<Case> {
         no("half-duplex", format!("{}/duplex: unknown\n", eth(0))),
         no("half-duplex", format!("{}/duplex: half\n{}/operstate: down\n", eth(0), eth(0))),
         yes("slow-link", Warning, format!("{}/speed: 100\n", eth(0))),
+        // Both ends offer more, or this one does not; the other can't, or the port can't.
+        yes("slow-link", Warning, speeds("\"able\":1000,\"advertised\":1000,\"partner\":1000")),
+        yes("slow-link", Warning, speeds("\"able\":1000,\"advertised\":100")),
+        no("slow-link", speeds("\"able\":1000,\"advertised\":1000,\"partner\":100")),
+        no("slow-link", speeds("\"able\":100,\"advertised\":100,\"partner\":100")),
         no("slow-link", format!("{}/speed: -1\n", eth(0))),
         no("slow-link", format!("{}/speed: 2500\n", eth(0))),
         yes("damaged-frames", Warning, statistics(0, "rx_crc_errors", 50_000)),
@@ -339,6 +352,11 @@ fn cases() -> Vec<Case> {
         no("usb2", usb_at(480, 100)),
         yes("governor", Warning, format!("{policy}/scaling_governor: powersave\n")),
         yes("governor", Info, format!("{policy}/scaling_governor: schedutil\n")),
+        // Boards whose way up is long: 48 to 716 MHz on IPQ40xx.
+        yes("governor", Notice, format!("/linerate/arch: armv7l\n{policy}/scaling_governor: ondemand\n{policy}/scaling_min_freq: 48000\n")),
+        // As OpenWrt's filogic has it by default: well where the boot loader left it fast.
+        yes("governor", Warning, format!("{policy}/scaling_governor: userspace\n{policy}/scaling_setspeed: 800000\n")),
+        no("governor", format!("{policy}/scaling_governor: userspace\n{policy}/scaling_setspeed: 2700000\n")),
         no("governor", format!("{policy}/scaling_governor: powersave\n{policy}/scaling_driver: intel_pstate\n")),
         yes("frequency-limit", Warning, format!("{policy}/scaling_max_freq: 1200000\n")),
         no("frequency-limit", format!("{policy}/scaling_max_freq: 2690000\n")),
@@ -359,6 +377,10 @@ fn cases() -> Vec<Case> {
         no("packet-steering", steering.replace("'1'", "'0'") + script),
         yes("slow-crypto", Warning, TUNNEL.to_owned() + "/proc/crypto <<\nname         : chacha20\ndriver       : chacha20-generic\nmodule       : kernel\npriority     : 100\n.\n"),
         no("slow-crypto", TUNNEL.to_owned()),
+        yes("slow-crypto", Warning, TUNNEL.to_owned() + GENERIC + "/linerate/arch: riscv64\n/proc/cpuinfo <<\nprocessor\t: 0\nisa\t: rv64imafdcv_zvkb\n.\n"),
+        no("slow-crypto", TUNNEL.to_owned() + GENERIC + "/linerate/arch: riscv64\n/proc/cpuinfo <<\nprocessor\t: 0\nisa\t: rv64imafdc_zbb\n.\n"),
+        yes("slow-crypto", Warning, TUNNEL.to_owned() + GENERIC + "/linerate/arch: mips\n/proc/cpuinfo <<\nprocessor\t: 0\nisa\t: mips1 mips32r1 mips32r2\n.\n"),
+        no("slow-crypto", TUNNEL.to_owned() + GENERIC + "/linerate/arch: mips\n/proc/modules: chacha_mips 1 0 - Live 0x0\n/proc/cpuinfo <<\nprocessor\t: 0\nisa\t: mips1 mips32r1 mips32r2\n.\n"),
         no("slow-crypto", "/proc/crypto <<\nname         : chacha20\ndriver       : chacha20-generic\nmodule       : kernel\npriority     : 100\n.\n".into()),
         yes("tracer-on", Warning, "/sys/kernel/tracing/current_tracer: function\n".into()),
         yes("tracer-on", Notice, "/sys/kernel/tracing/events/enable: X\n".into()),

@@ -4,6 +4,7 @@
 use linerate::diagnose::{self, Diagnosis, Subject};
 use linerate::discover;
 use linerate::host::{HostRead, Tree};
+use linerate::model::finding::Severity;
 use linerate::model::snapshot::{IrqRole, Movable};
 use linerate::model::units::CpuId;
 use linerate::plan::Intake;
@@ -109,4 +110,28 @@ fn queues_that_took_nothing_do_not_hide_that_one_cpu_takes_all() {
     assert_eq!(irq(&s, 38).counts.first(), Some(&(CpuId(0), 16_876_872)));
     is(irq(&s, 54), "eth2", 0, IrqRole::Tx);
     assert_eq!(irq(&s, 45).id.role, IrqRole::Control);
+}
+
+#[test]
+fn well_tuned_machines_raise_no_alarm() {
+    for name in ["well-tuned-4-r5s", "well-tuned-4-bpi-r4", "well-tuned-8-virtio"] {
+        let scene = unpack(name);
+        let said = told(&Tree::open(&scene.0).unwrap());
+        let alarms: Vec<_> =
+            said.findings.iter().filter(|f| f.severity >= Severity::Warning).collect();
+        assert!(alarms.is_empty(), "{name}: {alarms:#?}");
+        // What hardware forwards needs no steering.
+        let steer = said.findings.iter().any(|f| f.rule == "lone-cpu");
+        assert!(!steer, "{name}: {:#?}", said.findings);
+    }
+}
+
+#[test]
+fn a_slow_link_is_named_before_what_would_not_show_on_it() {
+    let scene = unpack("quad-4-mlx5-3.10");
+    let port = scene.0.join("sys/devices/pci0000:00/0000:00:19.0/net/eth0/speed");
+    std::fs::write(port, "100\n").unwrap();
+    let said = told(&Tree::open(&scene.0).unwrap());
+    let rules: Vec<&str> = said.findings.iter().map(|f| f.rule.as_str()).collect();
+    assert_eq!(rules.get(..2), Some(&["slow-link", "lone-cpu"][..]), "{rules:?}");
 }

@@ -58,7 +58,7 @@ const DIR: &str = "/sys/devices/system/cpu/cpufreq";
 
 fn governor(subject: &Subject<'_>) -> Looked {
     let mut found = Vec::new();
-    let mut followers: Vec<(&String, &str)> = Vec::new();
+    let mut followers: Vec<(&String, &str, &Policy)> = Vec::new();
     for (name, policy) in policies(subject)? {
         let Some(now) = policy.governor.as_deref() else { continue };
         // These drivers' powersave is a hint to the hardware, which speeds up by itself.
@@ -80,28 +80,68 @@ fn governor(subject: &Subject<'_>) -> Looked {
                 }
                 found.push(one.remedy(format!("echo performance > {DIR}/{name}/scaling_governor")));
             }
-            "ondemand" | "conservative" | "schedutil" => followers.push((name, now)),
+            "userspace" => found.extend(left_slow(name, policy)),
+            "ondemand" | "conservative" | "schedutil" => followers.push((name, now, policy)),
             _ => {}
         }
     }
-    if let Some((_, now)) = followers.first() {
+    if let Some((_, now, _)) = followers.first() {
         let title = format!("CPU frequency follows the load ({now})");
-        let mut one = Found::new(Severity::Info, title).sure(Confidence::Possible);
-        for (name, now) in &followers {
+        // Where the way up is long, and no hardware helps, it has cost others half of the rate.
+        let arch = subject.snapshot.machine.arch.as_str();
+        let far = |p: &Policy| {
+            let able = p.hardware_max.or(p.max);
+            p.min.zip(able).is_some_and(|(min, max)| min.saturating_mul(2) <= max)
+        };
+        let slow = arch != "x86_64" && followers.iter().any(|(_, _, policy)| far(policy));
+        let severity = if slow { Severity::Notice } else { Severity::Info };
+        let mut one = Found::new(severity, title).sure(Confidence::Possible);
+        one = one.cost(if slow { 0.05 } else { 0.0 });
+        for (name, now, policy) in &followers {
             one = one.seen(format!("{DIR}/{name}/scaling_governor"), now);
+            if let Some(min) = policy.min.filter(|_| far(policy)) {
+                one = one.seen(format!("{DIR}/{name}/scaling_min_freq"), min);
+            }
         }
-        found.push(
-            one.consequence(
-                "packets wait while a CPU speeds up, and softirq time is seen badly; how \
-                             much that is depends on the board: measure, and watch the heat",
-            )
-            .remedy(
-                "echo performance > scaling_governor of each policy, where the board can be \
+        let words = match slow {
+            true => {
+                "packets wait while a CPU speeds up, and softirq time is seen badly: on a Raspberry \
+                 Pi 4 `ondemand` made 480 instead of 940 Mbit/s after some days (openmptcprouter \
+                 issue 1059), on IPQ40xx a ping took 2.0 instead of 0.5 ms (openwrt pull request \
+                 13709). It depends on the board: measure, and watch the heat"
+            }
+            false => {
+                "packets wait while a CPU speeds up, and softirq time is seen badly; how much that \
+                 is depends on the board: measure, and watch the heat"
+            }
+        };
+        found.push(one.consequence(words).remedy(
+            "echo performance > scaling_governor of each policy, where the board can be \
                          cooled",
-            ),
-        );
+        ));
     }
     Ok(found)
+}
+
+/// Under `userspace` a CPU stays where a program, or the boot loader, has put it.
+fn left_slow(name: &str, policy: &Policy) -> Option<Found> {
+    let (asked, able) = (policy.asked?, policy.hardware_max?);
+    let share = asked as f64 / able.max(1) as f64;
+    (share < 0.9).then(|| {
+        let title = format!(
+            "CPU {} stay at {:.2} of {:.2} GHz: nothing sets their frequency",
+            policy.cpus,
+            asked as f64 / 1e6,
+            able as f64 / 1e6
+        );
+        let severity = if share < 0.75 { Severity::Warning } else { Severity::Notice };
+        Found::new(severity, title)
+            .seen(format!("{DIR}/{name}/scaling_governor"), "userspace")
+            .seen(format!("{DIR}/{name}/scaling_setspeed"), asked)
+            .seen(format!("{DIR}/{name}/cpuinfo_max_freq"), able)
+            .cost(1.0 - share)
+            .remedy(format!("echo performance > {DIR}/{name}/scaling_governor"))
+    })
 }
 
 fn limit(subject: &Subject<'_>) -> Looked {

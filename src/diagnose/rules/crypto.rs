@@ -24,10 +24,20 @@ fn look(subject: &Subject<'_>) -> Looked {
         let mut cpus = subject.snapshot.cpus.iter().filter(|c| !c.crypto.is_empty());
         cpus.any(|c| c.crypto.iter().any(|f| features.contains(&f.as_str())))
     };
-    let wanted: &[&str] = match arch {
-        "aarch64" => &["neon", "asimd"],
-        a if a.starts_with("arm") => &["neon"],
-        "x86_64" => &["avx2", "avx512vl", "avx", "ssse3"],
+    // What the processor needs for the fast code, and the modules that have it (Kconfig and Makefile
+    // of arch/*/crypto).
+    let (wanted, module): (&[&str], &str) = match arch {
+        "aarch64" => (&["neon", "asimd"], "chacha-neon poly1305-neon"),
+        a if a.starts_with("arm") => (&["neon"], "chacha-neon poly1305-arm"),
+        "x86_64" => (&["avx2", "avx512vl", "avx", "ssse3"], "chacha-x86_64 poly1305-x86_64"),
+        // chacha-riscv64-zvkb.S, from 6.8 on; vectors alone are not enough.
+        a if a.starts_with("riscv") => (&["zvkb"], "chacha-riscv64"),
+        // chacha-core.S and poly1305-mips.pl.
+        a if a.starts_with("mips") => (&["mips32r2", "mips64r2"], "chacha-mips poly1305-mips"),
+        // chacha-s390.S: the vector facility, z13 and later.
+        "s390x" => (&["vx"], "chacha_s390"),
+        // chacha-p10-glue.c, from 6.5 on.
+        "ppc64le" => (&["power10"], "chacha-p10-crypto"),
         _ => return Err(format!("it is not known here which implementations {arch} has")),
     };
     // Every arm64 CPU that runs Linux has NEON.
@@ -35,8 +45,9 @@ fn look(subject: &Subject<'_>) -> Looked {
         return Ok(Vec::new());
     }
     let fast = |m: &String| {
-        let vector = ["neon", "x86_64", "avx", "simd"].iter().any(|word| m.contains(word));
-        vector && (m.contains("chacha") || m.contains("poly1305"))
+        let own = ["neon", "x86_64", "avx", "simd", "riscv64", "mips", "s390", "p10", "_arm"];
+        let own = own.iter().any(|word| m.contains(word));
+        own && (m.contains("chacha") || m.contains("poly1305"))
     };
     if kernel.crypto_modules.iter().any(fast) {
         return Ok(Vec::new());
@@ -49,11 +60,6 @@ fn look(subject: &Subject<'_>) -> Looked {
     if !chosen.contains("generic") {
         return Ok(Vec::new());
     }
-    let module = if arch == "x86_64" {
-        "chacha-x86_64 poly1305-x86_64"
-    } else {
-        "chacha-neon poly1305-neon"
-    };
     Ok(vec![
         Found::new(
             Severity::Warning,

@@ -21,7 +21,7 @@ pub(super) const RULES: &[Rule] = &[
         what: "a port at 10 or 100 Mbit/s on a gigabit card",
         costs: "everything through this port ends at 100 Mbit/s; one broken pair in the cable is enough",
         source: "IEEE 802.3, clause 40: 1000BASE-T needs all four pairs",
-        reads: "speed of each port, and the others' of the same driver",
+        reads: "speed of each port, what both ends offer, the others' of the same driver",
         load: Load::Apart,
         look: slow,
     },
@@ -39,7 +39,7 @@ pub(super) const RULES: &[Rule] = &[
         what: "the partner or this card sends pause frames all the time",
         costs: "one slow receiver stops the sender for everybody behind it",
         source: "IEEE 802.3, annex 31B; ethtool(8) -a",
-        reads: "the driver's counters of pause frames, packets",
+        reads: "pause frames as the kernel or the driver counts them, packets",
         load: Load::Better,
         look: pause,
     },
@@ -83,30 +83,61 @@ fn slow(subject: &Subject<'_>) -> Looked {
     let mut found = Vec::new();
     for device in subject.ports().filter(|d| d.operstate == "up") {
         let Some(speed) = device.speed.filter(|s| *s <= 100) else { continue };
+        let told = |name: &str| device.settings.speeds.as_ref()?.get(name).copied();
+        let more = |most: u64| most > u64::from(speed);
+        let (able, offered, partner) = (told("able"), told("advertised"), told("partner"));
+        // The port itself or the other end can't do more: nothing is broken.
+        if able.or(partner).is_some_and(|most| !more(most)) || partner.is_some_and(|p| !more(p)) {
+            continue;
+        }
         // Its twin shows what such a port can do.
         let twin = subject.ports().find(|d| {
             d.name != device.name && d.driver == device.driver && d.speed.is_some_and(|s| s >= 1000)
         });
-        if !gigabit(device) && twin.is_none() {
+        if able.is_none() && !gigabit(device) && twin.is_none() {
             continue;
         }
         // At a switch's port a printer may be what it is for.
         let side = device.switch.is_some() || device.conduit.is_some();
         let severity = if side { Severity::Info } else { Severity::Warning };
-        let title = format!("{} runs at {speed} Mbit/s and could do 1000", device.name);
+        let could = able.unwrap_or(1000);
+        let title = format!("{} runs at {speed} Mbit/s and could do {could}", device.name);
+        // Whatever else is slow here, this much is gone.
+        let lost = 1.0 - f64::from(speed) / (could.max(1) as f64);
+        let held = offered.is_some_and(|most| !more(most));
+        let broken = !held && partner.is_some();
         let mut one = Found::new(severity, title)
             .seen(format!("/sys/class/net/{}/speed", device.name), speed)
-            .cost(if side { 0.0 } else { 0.5 })
-            .sure(Confidence::Likely);
+            .cost(if side { 0.0 } else { lost })
+            .sure(if broken || held { Confidence::Certain } else { Confidence::Likely });
+        for (what, most) in
+            [("advertised link modes", offered), ("link partner advertised link modes", partner)]
+        {
+            if let Some(most) = most {
+                let place = format!("ethtool {}, {what}, highest", device.name);
+                one = one.seen(place, format!("{most} Mbit/s"));
+            }
+        }
         if let Some(twin) = twin {
             let place = format!("/sys/class/net/{}/speed", twin.name);
             one = one.seen(place, twin.speed.unwrap_or_default());
         }
-        found.push(
-            one.remedy(format!("ethtool {}  # what the partner advertises", device.name)).remedy(
-                "if the partner can do more: another cable, then another port; if not, all is well",
+        found.push(match (held, broken) {
+            (true, _) => one.remedy(format!(
+                "ethtool -s {} autoneg on  # this side offers no more than it runs at: look who set it",
+                device.name
+            )),
+            (_, true) => one.remedy(
+                "both ends offer more: another cable (all four pairs), then another port, then what \
+                 lies between",
             ),
-        );
+            _ => {
+                let ask = format!("ethtool {}  # what the partner advertises", device.name);
+                one.remedy(ask).remedy(
+                    "if the partner can do more: another cable, then another port; if not, all is well",
+                )
+            }
+        });
     }
     Ok(found)
 }

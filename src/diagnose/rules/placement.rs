@@ -6,6 +6,7 @@ use crate::diagnose::subject::{CLEAR_LOSS, affinity, listed, rps, softnet_shares
 use crate::diagnose::{Found, Load, Looked, Rule, Subject};
 use crate::model::cpuset::CpuSet;
 use crate::model::finding::{Confidence, Severity};
+use crate::model::path::BoundFlows;
 use crate::model::snapshot::{Irq, Movable};
 use crate::model::units::CpuId;
 use crate::plan::Source;
@@ -94,6 +95,11 @@ fn lone_cpu(subject: &Subject<'_>) -> Looked {
     let Some(cpu) = on.first().filter(|_| on.len() == 1 && !others.is_empty()) else {
         return Ok(Vec::new());
     };
+    // What hardware forwards meets no CPU; the first packets of a connection do.
+    let by_hardware = |b: &BoundFlows| b.complete && b.bound > 0 && b.hardware * 10 >= b.bound * 9;
+    if subject.snapshot.path.bound.as_ref().is_some_and(by_hardware) {
+        return Ok(Vec::new());
+    }
     let (severity, cost) = gravity(subject);
     // A machine that forwards nothing has no rate to lose, unless its card spreads by itself and
     // is kept from it.

@@ -136,7 +136,7 @@ fn packet_steering(subject: &Subject<'_>) -> Looked {
             Found::new(Severity::Notice, title)
                 .seen(place, &service.evidence)
                 .seen("flow offload", "on")
-                .cost(0.1)
+                .cost(0.2)
                 .sure(Confidence::Possible)
                 .remedy(
                     "compare both: uci set network.globals.packet_steering=0; uci commit network; \

@@ -58,7 +58,8 @@ fn own_cpu(subject: &Subject<'_>) -> Looked {
     if let Some(why) = no_rps(subject) {
         return Err(why);
     }
-    let mut found = Vec::new();
+    let mut found: Vec<Found> = Vec::new();
+    let mut told: Vec<(&str, bool, usize)> = Vec::new();
     for source in &subject.intake.sources {
         let Some(mask) = source.queue.rps.as_ref().filter(|m| !m.is_empty()) else { continue };
         let Some(cpu) = subject.arrives_on(source).filter(|cpu| mask.contains(*cpu)) else {
@@ -66,6 +67,27 @@ fn own_cpu(subject: &Subject<'_>) -> Looked {
         };
         let others = mask.difference(&CpuSet::single(cpu));
         let busy = subject.interrupted(cpu).filter(|busy| *busy >= 0.8);
+        // A card's queues are one matter, as long as none of their CPUs is full.
+        let card = source.device.name.as_str();
+        if busy.is_none() {
+            let same = |(name, alone, _): &&(&str, bool, usize)| {
+                *name == card && *alone == others.is_empty()
+            };
+            if let Some(first) = told.iter().find(same).and_then(|(.., at)| found.get_mut(*at)) {
+                first.title = match others.is_empty() {
+                    true => {
+                        format!("RPS of several queues of {card} hands packets to where they are")
+                    }
+                    false => format!(
+                        "RPS of several queues of {card} includes the CPU that takes their interrupts"
+                    ),
+                };
+                first.evidence.push(rps(source));
+                first.evidence.extend(source.irq.map(affinity));
+                continue;
+            }
+            told.push((card, others.is_empty(), found.len()));
+        }
         let name = format!("{} rx-{}", source.device.name, source.queue.index);
         let file = rps_file(&source.device.name, source.queue.index);
         let (severity, title, mask) = if others.is_empty() {
@@ -229,9 +251,16 @@ fn decimal(subject: &Subject<'_>) -> Looked {
     if places.is_empty() {
         return Err("no mask can be read".into());
     }
-    let mut found = Vec::new();
+    let mut found: Vec<Found> = Vec::new();
+    let mut told: Vec<(&CpuSet, usize)> = Vec::new();
     for (place, mask) in places {
         let Some((number, wanted)) = meant(mask) else { continue };
+        // One script writes one number into many files.
+        let same = told.iter().find(|(known, _)| *known == mask);
+        if let Some(first) = same.and_then(|(_, at)| found.get_mut(*at)) {
+            first.evidence.push(Evidence { place, value: mask.to_mask() });
+            continue;
+        }
         // Only what this machine could have been meant to have.
         if !wanted.is_subset(&subject.intake.usable) || wanted == *mask {
             continue;
@@ -240,10 +269,14 @@ fn decimal(subject: &Subject<'_>) -> Looked {
             "the mask {} is CPU {mask}; as a decimal number it would be CPU {wanted}",
             mask.to_mask()
         );
+        told.push((mask, found.len()));
+        // CPUs 1, 2 and 4 are nobody's choice.
+        let odd = mask.len() > 1 && wanted.len() == 1;
         found.push(
             Found::new(Severity::Notice, title)
                 .seen(place.clone(), mask.to_mask())
-                .sure(Confidence::Possible)
+                .cost(if odd { 0.1 } else { 0.0 })
+                .sure(if odd { Confidence::Likely } else { Confidence::Possible })
                 .remedy(format!("if CPU {wanted} was meant: echo {} > {place}", wanted.to_mask()))
                 .remedy(format!(
                     "and look for {number} in the script that writes it: linerate show path"
