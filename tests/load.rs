@@ -40,6 +40,8 @@ macro_rules! lab {
     };
 }
 
+#[path = "load/frames.rs"]
+mod frames;
 #[path = "load/known.rs"]
 mod known;
 #[path = "load/refused.rs"]
@@ -516,29 +518,4 @@ fn headroom_is_a_share_of_the_calibrated_machine() {
     // A second has tenths, and so an interval.
     let halves = headroom.cpus.iter().map(|left| left.half.unwrap());
     assert!(halves.into_iter().all(|half| half.is_finite() && half >= 0.0), "{headroom:?}");
-}
-
-#[test]
-fn ready_made_frames_are_forwarded_counted_and_as_large_as_asked() {
-    let _alone = alone();
-    let lab = lab!();
-    for direction in [Direction::Up, Direction::Down] {
-        // 64-byte frames with FCS at 5000 a second: 18 bytes of payload each.
-        let spec = LoadSpec {
-            sender: Sender::Frames,
-            datagram: 18,
-            ..LoadSpec::udp(direction, 2, 1.0, Some(BitRate(5000.0 * 18.0 * 8.0)))
-        };
-        let measured = bench::measure(&context(&lab), &spec, &go_on()).unwrap();
-        let flow = &measured.flows[0];
-        let (received, lost) = (flow.received.unwrap(), flow.lost.unwrap());
-        assert!(received > 3000, "{direction}: {measured:?}");
-        assert!(lost * 20 <= received, "{direction}: {lost} of {received} lost");
-        assert!((59.0..62.0).contains(&measured.packet_bytes), "{}", measured.packet_bytes);
-        // Translated on the way like any other packet: the receiver's socket took them.
-        assert_eq!(flow.bytes, received * 18);
-    }
-    let tcp = LoadSpec { sender: Sender::Frames, ..LoadSpec::tcp(Direction::Up, 1, 1.0, 0.0) };
-    assert_eq!(tcp.check().unwrap_err().code(), ExitCode::Usage);
-    nobody_is_left();
 }

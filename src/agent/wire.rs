@@ -355,7 +355,7 @@ fn put_run(words: Words, run: &Run) -> Words {
         None => words.text("-"),
     };
     let words = words.add(&spec.datagram);
-    let words = words.text(if spec.sender == Sender::Socket { "socket" } else { "frames" });
+    let words = words.text(spec.sender.word());
     words.maybe(spec.mss.map(u64::from)).flag(spec.steady)
 }
 
@@ -371,7 +371,7 @@ fn run(words: &mut Reader<'_>) -> Result<Run, String> {
         Some(BitRate(words.real()?))
     };
     let datagram = words.small()?;
-    let frames = words.choice(&["socket", "frames"])? == 1;
+    let sender = words.choice(&Sender::ALL.map(Sender::word))?;
     let mss = words.maybe()?.map(|mss| u32::try_from(mss).unwrap_or(u32::MAX));
     let spec = LoadSpec {
         protocol: if udp { Protocol::Udp } else { Protocol::Tcp },
@@ -381,7 +381,7 @@ fn run(words: &mut Reader<'_>) -> Result<Run, String> {
         omit,
         rate,
         datagram,
-        sender: if frames { Sender::Frames } else { Sender::Socket },
+        sender: Sender::ALL.get(sender).copied().unwrap_or_default(),
         mss,
         steady: words.flag()?,
     };
@@ -598,6 +598,7 @@ fn put_half(half: &HalfResult) -> Words {
         let d = flow.datagrams.unwrap_or_default();
         let words = words.add(&d.received).add(&d.lost).add(&d.duplicates).add(&d.reordered);
         let words = words.add(&flow.acknowledged).text(flow.error.as_deref().unwrap_or_default());
+        let words = words.text(flow.sent_by.as_deref().unwrap_or_default());
         let words = words.add(&flow.cpu_seconds).add(&flow.busiest_thread);
         flow.pieces.iter().fold(words.add(&flow.pieces.len()), |words, bytes| words.add(bytes))
     })
@@ -625,7 +626,8 @@ fn half(words: &mut Reader<'_>) -> Result<HalfResult, String> {
         let (duplicates, reordered) = (words.number()?, words.number()?);
         let datagrams = sent.map(|sent| Datagrams { sent, received, lost, duplicates, reordered });
         let (acknowledged, error) = (words.small()?, words.text()?);
-        let error = Some(plain(error.as_bytes(), 400)).filter(|error| !error.is_empty());
+        let said = |text: String| Some(plain(text.as_bytes(), 400)).filter(|text| !text.is_empty());
+        let (error, sent_by) = (said(error), said(words.text()?));
         let (cpu_seconds, busiest_thread) = (words.real()?, words.real()?);
         let mut pieces = Vec::new();
         for _ in 0..words.number()? {
@@ -641,6 +643,7 @@ fn half(words: &mut Reader<'_>) -> Result<HalfResult, String> {
             retransmitted_bytes,
             datagrams,
             acknowledged,
+            sent_by,
             error,
             cpu_seconds,
             busiest_thread,

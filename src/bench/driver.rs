@@ -328,6 +328,7 @@ pub(super) fn flow_of(flow: &IperfFlow, cpu: Option<f64>) -> Flow {
         lost: flow.datagrams.map(|(_, lost)| lost),
         received: flow.datagrams.map(|(sent, lost)| sent.saturating_sub(lost)),
         generator_cpu: cpu.unwrap_or(0.0),
+        sent_by: None,
     }
 }
 
@@ -342,6 +343,7 @@ fn by_line(line: Line) -> (Vec<Measurement>, Option<Line>) {
             lost: None,
             received: None,
             generator_cpu: 0.0,
+            sent_by: None,
         }],
         ..blank(direction)
     };

@@ -293,6 +293,7 @@ fn flow_of(flow: &FlowResult, seconds: f64) -> Flow {
         lost: flow.datagrams.map(|d| d.lost),
         received: flow.datagrams.map(|d| d.received),
         generator_cpu: if seconds > 0.0 { flow.cpu_seconds / seconds } else { 0.0 },
+        sent_by: flow.sent_by.clone(),
     }
 }
 
@@ -308,6 +309,9 @@ fn notes(shared_cpus: bool, load: &LoadResult) -> Vec<String> {
         ));
     }
     for flow in &load.flows {
+        if let Some(by) = &flow.sent_by {
+            notes.push(format!("{}: frames left by {by}", flow.direction));
+        }
         if let Some(error) = &flow.error {
             notes.push(format!("{}: {error}", flow.direction));
         }

@@ -10,6 +10,7 @@
 //! What the generator can't do says nothing about the router: then the rate that it could do becomes
 //! the maximum, and a goal that holds there is "at or above" it.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use super::{Bed, measure};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::clock;
-use crate::load::{LoadSpec, MIN_DATAGRAM};
+use crate::load::{LoadSpec, MIN_DATAGRAM, Sender};
 use crate::model::measurement::{Direction, Measurement, RefusalCode};
 use crate::model::sweep::{Goal, Limit, RateSearch, SweepEnd, SweepPoint};
 use crate::model::wire::{Frame, PacketRate};
@@ -52,6 +53,10 @@ pub struct Sweeper<'a> {
     pub direction: Direction,
     /// Parallel streams.
     pub streams: u32,
+    /// How datagrams leave.
+    pub sender: Sender,
+    /// Where it is noted what ready-made frames left by.
+    pub sent_by: Option<&'a RefCell<Option<String>>>,
     /// When to end, on the monotonic clock.
     pub deadline: Option<Duration>,
     /// Raised to end at once.
@@ -75,12 +80,16 @@ impl Sweeper<'_> {
         let bits = rate.map(|rate| rate.bits(payload));
         let mut spec = LoadSpec::udp(self.direction, self.streams, seconds, bits);
         spec.datagram = payload as usize;
+        spec.sender = self.sender;
         // Loss at a rate that was not asked for would be taken for that of the one that was.
         spec.steady = true;
         let run = measure(self.bed, &spec, self.stop)?;
         let flow = run.flows.first();
         let lost = flow.and_then(|f| f.lost);
         let sent = flow.and_then(|f| Some(f.lost? + f.received?));
+        if let (Some(by), Some(note)) = (flow.and_then(|f| f.sent_by.as_ref()), self.sent_by) {
+            note.replace(Some(format!("frames left by {by}")));
+        }
         let goodput = run.rate();
         let point = SweepPoint {
             size: frame.0,

@@ -13,7 +13,7 @@ use super::sweep::SweepArgs;
 use super::tune::TuneArgs;
 use super::wire::WireArgs;
 use crate::lab::{LabSpec, Shape};
-use crate::load::LoadSpec;
+use crate::load::{LoadSpec, Sender};
 use crate::model::measurement::{Direction, Protocol, Scenario};
 use crate::plan::Profile;
 use crate::store::deadman::Target;
@@ -386,6 +386,10 @@ pub struct BenchArgs {
     /// Send UDP as ready-made Ethernet frames, past the sender's IP stack: for small packets
     #[arg(long)]
     pub frames: bool,
+    /// What UDP leaves by: socket, packet (AF_PACKET), xdp (AF_XDP, or AF_PACKET where it can't be
+    /// had), frames (the better one, as --frames) [default: socket]
+    #[arg(long, value_name = "NAME", value_parser = sender, conflicts_with = "frames")]
+    pub sender: Option<Sender>,
     /// Also probe round trips, idle and beside the load: p50, p99, p99.9
     #[arg(long, conflicts_with_all = ["against", "headroom"])]
     pub latency: bool,
@@ -648,6 +652,11 @@ fn protocol(text: &str) -> Result<Protocol, String> {
         "udp" => Ok(Protocol::Udp),
         _ => Err("tcp or udp".into()),
     }
+}
+
+pub(super) fn sender(text: &str) -> Result<Sender, String> {
+    let known = Sender::ALL.into_iter().find(|sender| sender.word() == text);
+    known.ok_or_else(|| format!("one of {}", Sender::ALL.map(Sender::word).join(", ")))
 }
 
 #[cfg(test)]

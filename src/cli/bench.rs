@@ -11,6 +11,7 @@ use crate::discover;
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::clock;
+use crate::lab::Shape;
 use crate::load::{LoadSpec, Sender};
 use crate::model::measurement::{Direction, EvidenceClass, Measurement, Protocol, Scenario};
 use crate::model::snapshot::Snapshot;
@@ -107,16 +108,22 @@ pub(super) fn load_spec(args: &BenchArgs) -> Result<LoadSpec> {
     spec.protocol = args.protocol;
     spec.rate = args.rate.map(|mbit| BitRate(mbit * 1e6));
     spec.datagram = args.datagram.unwrap_or(DATAGRAM) as usize;
-    if args.frames {
-        if (args.scenario.wireguard || args.scenario.pppoe) && args.direction != Direction::Up {
-            let why = format!("the WAN's end of {} is no Ethernet device", args.scenario);
-            return Err(Error::usage("bench --frames", why)
-                .hint("leave --frames out, or measure --direction up alone"));
-        }
-        spec.sender = Sender::Frames;
-    }
+    let asked = args.sender.unwrap_or_default();
+    spec.sender = if args.frames { Sender::Frames } else { asked };
+    framed(spec.sender, args.scenario, args.direction)?;
     spec.check()?;
     Ok(spec)
+}
+
+/// Whether the senders of a scenario have an Ethernet device to put ready-made frames on.
+pub(super) fn framed(sender: Sender, scenario: Shape, direction: Direction) -> Result<()> {
+    let tunnel = scenario.wireguard || scenario.pppoe;
+    if sender == Sender::Socket || !tunnel || direction == Direction::Up {
+        return Ok(());
+    }
+    let why = format!("the WAN's end of {scenario} is no Ethernet device");
+    Err(Error::usage("send ready-made frames", why)
+        .hint("send by --sender socket, or measure --direction up alone"))
 }
 
 /// Unless asked for by number, datagrams that get through in one piece.

@@ -21,7 +21,7 @@ use crate::store::measured::{BENCH_FORMAT, BENCH_VERSION, Origin};
 pub struct DriverArgs {
     /// Build no lab: run this program from here against a server that exists; ookla and librespeed
     /// measure the WAN line
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["against", "latency", "headroom", "frames", "board", "lan"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["against", "latency", "headroom", "frames", "sender", "board", "lan"])]
     pub driver: Option<Name>,
     /// The server: host of iperf3 or iperf2; number or host for ookla, number for librespeed
     #[arg(long, value_name = "HOST", requires = "driver")]

@@ -2,6 +2,9 @@
 //!
 //! Addresses are not looked up: the other side's HELLO has come this way, so the way back is its
 //! headers with source and destination exchanged.
+//!
+//! They leave by AF_XDP where that can be had for all streams of a side, each by a transmit queue of
+//! its own, and else by AF_PACKET; which of them it was is told in the result.
 
 use std::io::{self, IoSlice};
 use std::sync::atomic::AtomicBool;
@@ -11,11 +14,12 @@ use rustix::io::Errno;
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
 
 use super::half::Place;
-use super::still_waiting;
-use super::udp::{BATCH, DATA, HEADER, HELLO, kind, message};
+use super::udp::{BATCH, DATA, HEADER, HELLO, PADDING, kind, message};
+use super::{Sender, still_waiting};
 use crate::error::{Error, Result};
 use crate::host::clock;
 use crate::sys::packet::PacketSocket;
+use crate::sys::xsk::XdpSender;
 
 /// Ethernet, IPv4 without options, UDP.
 pub(super) const PREFIX: usize = 14 + 20 + 8;
@@ -23,11 +27,23 @@ pub(super) const PREFIX: usize = 14 + 20 + 8;
 /// Listens for the other side's HELLO; to be opened before it is sent.
 pub(super) struct Listener(PacketSocket);
 
-/// A way for frames to the other side of one flow.
+/// The other side of one flow, as seen from the Ethernet device.
 pub(super) struct Way {
-    socket: PacketSocket,
+    ifindex: u32,
     prefix: [u8; PREFIX],
 }
+
+/// What frames leave by.
+pub(super) enum Exit {
+    Packet(PacketSocket, [u8; PREFIX]),
+    Xdp(XdpSender),
+}
+
+/// Larger ones leave by AF_PACKET unless asked for otherwise: what a packet costs is then its copy.
+const SMALL: usize = 512;
+/// How often the end of a run looks whether all frames have left, and how long in between.
+const LOOKS: u32 = 100;
+const LOOK: Duration = Duration::from_millis(1);
 
 impl Listener {
     pub(super) fn open(place: &Place) -> Result<Self> {
@@ -37,7 +53,6 @@ impl Listener {
     /// The way back of the HELLO that has come to `port`, for datagrams of `size` bytes.
     pub(super) fn way(
         self,
-        place: &Place,
         port: u16,
         size: usize,
         deadline: Duration,
@@ -52,33 +67,102 @@ impl Listener {
                 continue;
             };
             if let Some(prefix) = way_back(&frame.bytes, port, size) {
-                let by = frame.ifindex;
-                let socket = place.inside(what, move || PacketSocket::sender(by))?;
-                return Ok(Way { socket, prefix });
+                return Ok(Way { ifindex: frame.ifindex, prefix });
             }
         }
     }
 }
 
-impl Way {
+/// Opens what the frames of one side leave by, in the order of its streams, and says what it is.
+///
+/// # Errors
+/// What a packet socket answered.
+pub(super) fn exits(
+    place: &Place,
+    ways: Vec<Way>,
+    sender: Sender,
+    size: usize,
+) -> Result<(Vec<Exit>, String)> {
+    let wanted = sender == Sender::Xdp || (sender == Sender::Frames && size <= SMALL);
+    let mut word = "AF_PACKET".to_owned();
+    if wanted {
+        match by_xdp(place, &ways, size) {
+            Ok(exits) => return Ok((exits, "AF_XDP in copy mode".to_owned())),
+            Err((queue, error)) => {
+                let why = match Errno::from_io_error(&error) {
+                    Some(Errno::AFNOSUPPORT) => "this kernel lacks CONFIG_XDP_SOCKETS".to_owned(),
+                    Some(Errno::INVAL) if queue > 0 => format!(
+                        "each of the {} streams needs a transmit queue of its own, and there are \
+                         {queue}",
+                        ways.len()
+                    ),
+                    _ => format!("transmit queue {queue}: {error}"),
+                };
+                word = format!("{word}, as AF_XDP could not be had ({why})");
+            }
+        }
+    }
+    let by_packet = |way: Way| {
+        let open = move || PacketSocket::sender(way.ifindex);
+        Ok(Exit::Packet(place.inside("open a packet socket", open)?, way.prefix))
+    };
+    Ok((ways.into_iter().map(by_packet).collect::<Result<_>>()?, word))
+}
+
+fn by_xdp(
+    place: &Place,
+    ways: &[Way],
+    size: usize,
+) -> std::result::Result<Vec<Exit>, (u32, io::Error)> {
+    let mut exits = Vec::new();
+    for (queue, way) in (0..).zip(ways) {
+        let mut frame = way.prefix.to_vec();
+        frame.extend_from_slice(&message(DATA, 0));
+        frame.resize(PREFIX + size, PADDING);
+        let ifindex = way.ifindex;
+        let open = move || Ok(XdpSender::open(ifindex, queue, &frame, PREFIX + HEADER - 8));
+        let opened =
+            place.inside("open an XDP socket", open).map_err(|e| (queue, io::Error::other(e)))?;
+        exits.push(Exit::Xdp(opened.map_err(|e| (queue, e))?));
+    }
+    Ok(exits)
+}
+
+impl Exit {
     /// Sends up to `count` datagrams from number `first` on; returns how many went.
     pub(super) fn burst(
-        &self,
+        &mut self,
         first: u64,
         count: usize,
         padding: &[u8],
     ) -> std::result::Result<usize, Errno> {
+        let (socket, prefix) = match self {
+            Self::Xdp(sender) => return sender.send(first, count.min(BATCH)),
+            Self::Packet(socket, prefix) => (socket, prefix),
+        };
         let headers = (first..).take(count.min(BATCH)).map(|number| message(DATA, number));
         let headers: Vec<[u8; HEADER]> = headers.collect();
         let slices: Vec<[IoSlice<'_>; 3]> = headers
             .iter()
-            .map(|h| [IoSlice::new(&self.prefix), IoSlice::new(h), IoSlice::new(padding)])
+            .map(|h| [IoSlice::new(prefix), IoSlice::new(h), IoSlice::new(padding)])
             .collect();
         let mut controls: Vec<SendAncillaryBuffer<'_, '_, '_>> =
             headers.iter().map(|_| SendAncillaryBuffer::default()).collect();
         let mut messages: Vec<MMsgHdr<'_>> =
             slices.iter().zip(&mut controls).map(|(s, c)| MMsgHdr::new(s, c)).collect();
-        sendmmsg(&self.socket, &mut messages, SendFlags::DONTWAIT)
+        sendmmsg(socket, &mut messages, SendFlags::DONTWAIT)
+    }
+
+    /// How many of the last datagrams never left, after waiting for them for a moment.
+    pub(super) fn left(&mut self) -> std::result::Result<u32, Errno> {
+        let Self::Xdp(sender) = self else { return Ok(0) };
+        for _ in 0..LOOKS {
+            if sender.left()? == 0 {
+                return Ok(0);
+            }
+            clock::sleep(LOOK);
+        }
+        sender.left()
     }
 }
 

@@ -179,6 +179,8 @@ pub struct HalfFlow {
     pub datagrams: Option<Datagrams>,
     /// Streams whose end this side knows to be acknowledged.
     pub acknowledged: u32,
+    /// What ready-made frames left by, in words; the sender knows.
+    pub sent_by: Option<String>,
     /// The first thing that went wrong on a stream.
     pub error: Option<String>,
     /// CPU seconds of its threads within the window.
@@ -201,6 +203,8 @@ pub(super) struct Half {
     crew: Crew,
     streams: Vec<Stream>,
     spec: LoadSpec,
+    /// What ready-made frames leave by.
+    pub(super) sent_by: Option<String>,
     /// Ethernet, IP and UDP, or IP alone where TCP tells the rest.
     ipv6: bool,
     began: Duration,
@@ -214,6 +218,7 @@ impl Half {
             crew: Crew::new(cpus),
             streams: Vec::new(),
             spec: run.spec.clone(),
+            sent_by: None,
             ipv6: run.address.is_ipv6(),
             began: clock::monotonic(),
             quieted: None,
@@ -270,7 +275,10 @@ impl Half {
         let window = window.and_then(std::thread::Result::ok).unwrap_or_default();
         let homes = self.crew.home(window.seconds);
         let total = clock::monotonic().saturating_sub(self.began).as_secs_f64();
-        let flows = flows(&self.streams, &window, homes, &self.spec, self.ipv6);
+        let mut flows = flows(&self.streams, &window, homes, &self.spec, self.ipv6);
+        for flow in flows.iter_mut().filter(|flow| flow.role == Role::Sender) {
+            flow.sent_by.clone_from(&self.sent_by);
+        }
         HalfResult {
             seconds: window.seconds,
             total_seconds: total,
@@ -308,6 +316,7 @@ fn flows(
                     retransmitted_bytes: (sends && !udp).then_some(0),
                     datagrams: home.datagrams,
                     acknowledged: home.acknowledged,
+                    sent_by: None,
                     error: home.error,
                     cpu_seconds: home.cpu_seconds,
                     busiest_thread: home.busiest,
@@ -545,6 +554,7 @@ fn merge(
             retransmitted_bytes: sender.and_then(|f| f.retransmitted_bytes),
             datagrams: sender.and_then(|f| f.datagrams).filter(|_| unacknowledged == 0),
             unacknowledged,
+            sent_by: sender.and_then(|f| f.sent_by.clone()),
             error: lost.map(ToString::to_string).or_else(|| both().find_map(|f| f.error.clone())),
             cpu_seconds: both().map(|f| f.cpu_seconds).sum(),
             busiest_thread: both().map(|f| f.busiest_thread).fold(0.0, f64::max),
@@ -602,6 +612,7 @@ mod tests {
             retransmitted_bytes: None,
             datagrams: None,
             acknowledged: if role == Role::Receiver { 2 } else { 0 },
+            sent_by: None,
             error: None,
             cpu_seconds: 0.25,
             busiest_thread: 0.5,

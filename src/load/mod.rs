@@ -83,9 +83,29 @@ pub enum Sender {
     /// By UDP sockets: the sender's IP stack does its part.
     #[default]
     Socket,
-    /// As ready-made frames by packet(7) sockets, past the sender's IP stack: for small packets.
-    /// IPv4 over Ethernet.
+    /// As ready-made frames, past the sender's IP stack: for small packets. IPv4 over Ethernet. By
+    /// AF_XDP where that is faster and can be had, else by AF_PACKET.
     Frames,
+    /// As frames by packet(7) sockets.
+    Packet,
+    /// As frames by xdp sockets, of any size that fits; by AF_PACKET where they can't be had.
+    Xdp,
+}
+
+impl Sender {
+    /// All of them, in a fixed order.
+    pub const ALL: [Self; 4] = [Self::Socket, Self::Frames, Self::Packet, Self::Xdp];
+
+    /// Its word on the command line and between agents.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Socket => "socket",
+            Self::Frames => "frames",
+            Self::Packet => "packet",
+            Self::Xdp => "xdp",
+        }
+    }
 }
 
 impl LoadSpec {
@@ -138,7 +158,7 @@ impl LoadSpec {
             let why = format!("{} bytes: from {MIN_DATAGRAM} to {MAX_DATAGRAM}", self.datagram);
             return bad("datagram", why);
         }
-        if self.protocol == Protocol::Tcp && self.sender == Sender::Frames {
+        if self.protocol == Protocol::Tcp && self.sender != Sender::Socket {
             return bad("sender", "frames are for UDP".into());
         }
         if let Some(mss) = self.mss
@@ -235,6 +255,8 @@ pub struct FlowResult {
     /// Streams that ended without the receiver's acknowledgement: for TCP the end of the stream
     /// with every byte sent before it, for UDP the receiver's report.
     pub unacknowledged: u32,
+    /// What ready-made frames left by, in words.
+    pub sent_by: Option<String>,
     /// The first thing that went wrong on a stream.
     pub error: Option<String>,
     /// CPU seconds of all generator threads within the window, user and kernel.

@@ -21,7 +21,7 @@ use rustix::io::Errno;
 use rustix::net::{MMsgHdr, RecvFlags, SendAncillaryBuffer, SendFlags, sendmmsg, sockopt};
 
 use super::crew::{CONNECT_DEADLINE, Moved, Outcome, SOCKET_TIMEOUT, Shift};
-use super::frames::{self, Listener, Way};
+use super::frames::{self, Exit, Listener, Way};
 use super::half::{Half, Place, Role, Run, Side, Stream};
 use super::pace::Pace;
 use super::tcp::local;
@@ -44,6 +44,8 @@ const ANSWER: u32 = 4;
 const END_TRIES: u32 = 15;
 /// Datagrams per system call. At a limited rate no more than 1 ms worth goes out at once.
 pub(super) const BATCH: usize = 64;
+/// What fills a datagram behind its header.
+pub(super) const PADDING: u8 = 0x5a;
 /// A burst that the receiving thread's wake-up takes to read must fit: 4 MiB.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
@@ -51,7 +53,7 @@ const RECEIVE_BUFFER: usize = 4 << 20;
 struct Flow {
     socket: UdpSocket,
     /// Past the sender's IP stack, where that was asked for.
-    way: Option<Way>,
+    exit: Option<Exit>,
 }
 
 /// A socket of the WAN that waits for its flow.
@@ -130,25 +132,24 @@ pub(super) fn accept(
             clock::sleep(Duration::from_millis(1));
         }
     }
+    let mut met = Vec::new();
     for one in waiting {
         one.socket.set_nonblocking(false).map_err(failed)?;
         let port = one.socket.local_addr().map_err(failed)?.port();
-        let way = way(one.listener, place, port, run, deadline, stop)?;
-        add(half, Side::Wan, one.direction, Flow { socket: one.socket, way }, &run.spec)?;
+        let way = way(one.listener, port, run, deadline, stop)?;
+        met.push((one.direction, one.socket, way));
     }
-    Ok(())
+    add_all(half, place, Side::Wan, met, &run.spec)
 }
 
 fn way(
     listener: Option<Listener>,
-    place: &Place,
     port: u16,
     run: &Run,
     deadline: Duration,
     stop: &AtomicBool,
 ) -> Result<Option<Way>> {
-    let way = listener.map(|seen| seen.way(place, port, run.spec.datagram, deadline, stop));
-    way.transpose()
+    listener.map(|seen| seen.way(port, run.spec.datagram, deadline, stop)).transpose()
 }
 
 /// Opens all flows from the LAN: greets until the WAN answers, which opens the NAT mapping and
@@ -167,6 +168,7 @@ pub(super) fn connect(
         if run.address.is_ipv6() { ([0u16; 8], 0).into() } else { ([0u8; 4], 0).into() };
     let hello = message(HELLO, run.id);
     let mut ports = ports.iter();
+    let mut met = Vec::new();
     for &direction in run.spec.directions() {
         for _ in 0..run.spec.streams {
             let Some(port) = ports.next() else {
@@ -191,9 +193,35 @@ pub(super) fn connect(
                 }
             }
             let port = socket.local_addr().map_err(failed)?.port();
-            let way = way(listener, place, port, run, deadline, stop)?;
-            add(half, Side::Lan, direction, Flow { socket, way }, &run.spec)?;
+            let way = way(listener, port, run, deadline, stop)?;
+            met.push((direction, socket, way));
         }
+    }
+    add_all(half, place, Side::Lan, met, &run.spec)
+}
+
+/// Makes connected sockets the streams of this side.
+fn add_all(
+    half: &mut Half,
+    place: &Place,
+    side: Side,
+    met: Vec<(Direction, UdpSocket, Option<Way>)>,
+    spec: &LoadSpec,
+) -> Result<()> {
+    let (mut sockets, mut ways) = (Vec::new(), Vec::new());
+    for (direction, socket, way) in met {
+        sockets.push((direction, socket, way.is_some()));
+        ways.extend(way);
+    }
+    let mut exits = Vec::new().into_iter();
+    if !ways.is_empty() {
+        let (opened, word) = frames::exits(place, ways, spec.sender, spec.datagram)?;
+        half.sent_by = Some(word);
+        exits = opened.into_iter();
+    }
+    for (direction, socket, framed) in sockets {
+        let exit = if framed { exits.next() } else { None };
+        add(half, side, direction, Flow { socket, exit }, spec)?;
     }
     Ok(())
 }
@@ -203,7 +231,7 @@ fn add(
     half: &mut Half,
     side: Side,
     direction: Direction,
-    flow: Flow,
+    mut flow: Flow,
     spec: &LoadSpec,
 ) -> Result<()> {
     let role = Role::of(side, direction);
@@ -220,7 +248,7 @@ fn add(
             half.add(stream, move |shift| {
                 let now = clock::monotonic();
                 let pace = rate.map(|rate| Pace::new(rate, size, steady, now));
-                send(&flow, &moved, size, pace, shift)
+                send(&mut flow, &moved, size, pace, shift)
             })
         }
         Role::Receiver => {
@@ -263,7 +291,7 @@ pub(super) fn kind(bytes: &[u8]) -> Option<(u32, u64)> {
 }
 
 fn send(
-    flow: &Flow,
+    flow: &mut Flow,
     moved: &Moved,
     size: usize,
     mut pace: Option<Pace>,
@@ -271,7 +299,7 @@ fn send(
 ) -> Outcome {
     let mut outcome = Outcome::default();
     let socket = &flow.socket;
-    let padding = vec![0x5a; size.saturating_sub(HEADER)];
+    let padding = vec![PADDING; size.saturating_sub(HEADER)];
     let mut next = 0u64;
     while shift.sending() {
         shift.tick();
@@ -282,9 +310,9 @@ fn send(
             now = clock::monotonic();
             count = pace.count(now);
         }
-        let burst = match &flow.way {
+        let burst = match &mut flow.exit {
             None => burst(socket, next, count, &padding),
-            Some(way) => way.burst(next, count, &padding),
+            Some(exit) => exit.burst(next, count, &padding),
         };
         if let Some(pace) = &mut pace {
             pace.went(now, count, *burst.as_ref().unwrap_or(&0));
@@ -302,6 +330,11 @@ fn send(
                 break;
             }
         }
+    }
+    // What never left was not sent.
+    match flow.exit.as_mut().map_or(Ok(0), Exit::left) {
+        Ok(left) => next -= u64::from(left).min(next),
+        Err(error) => outcome.error = outcome.error.or(Some(error.into())),
     }
     let mut answer = [0u8; REPORT];
     for _ in 0..END_TRIES {

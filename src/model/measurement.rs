@@ -174,6 +174,9 @@ pub struct Flow {
     pub received: Option<u64>,
     /// CPU seconds that the generator's threads used per second, user and kernel.
     pub generator_cpu: f64,
+    /// What ready-made frames left by, in words; `None` where the kernel made the frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_by: Option<String>,
 }
 
 /// What was seen beside a run, as far as it was asked for and can be had.

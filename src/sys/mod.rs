@@ -35,6 +35,7 @@ pub mod sched;
 pub mod socket;
 pub mod spawn;
 pub mod wireguard;
+pub mod xsk;
 pub mod xtables;
 
 #[doc(hidden)]

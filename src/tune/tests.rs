@@ -57,6 +57,7 @@ impl Rig for Simulated {
                 lost: None,
                 received: None,
                 generator_cpu: 0.1,
+                sent_by: None,
             }],
             seconds: 1.0,
             packet_bytes: 1514.0,

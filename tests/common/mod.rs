@@ -137,6 +137,7 @@ fn measurement(direction: Direction, rate: f64, one_cpu: bool) -> Measurement {
             lost: None,
             received: None,
             generator_cpu: 0.4,
+            sent_by: None,
         }],
         seconds,
         packet_bytes: 1514.0,

@@ -18,7 +18,16 @@ fn sweeper<'a>(
     stop: &'a AtomicBool,
     on: &'a mut dyn FnMut(&SweepPoint),
 ) -> Sweeper<'a> {
-    Sweeper { bed: context, direction: Direction::Up, streams: 1, deadline: None, stop, on }
+    Sweeper {
+        bed: context,
+        direction: Direction::Up,
+        streams: 1,
+        sender: Sender::Socket,
+        sent_by: None,
+        deadline: None,
+        stop,
+        on,
+    }
 }
 
 fn goal(loss_ratio: f64) -> Goal {

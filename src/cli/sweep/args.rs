@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::cli::args::{direction, megabits, seconds};
+use crate::cli::args::{direction, megabits, seconds, sender};
+use crate::cli::bench::framed;
 use crate::cli::wire::WireArgs;
 use crate::error::{Error, Result};
 use crate::lab::{LabSpec, Shape};
+use crate::load::Sender;
 use crate::model::measurement::{Direction, Protocol, Scenario};
 use crate::model::order::InOrder;
 use crate::model::sweep::{Goal, SweepKind};
@@ -69,6 +71,10 @@ pub struct SweepArgs {
     /// Parallel streams
     #[arg(short = 'P', long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=128))]
     pub streams: u32,
+    /// What UDP leaves by: socket, packet (AF_PACKET), xdp (AF_XDP, or AF_PACKET where it can't be
+    /// had), frames (the better one)
+    #[arg(long, value_name = "NAME", value_parser = sender, default_value = "socket")]
+    pub sender: Sender,
     /// Extra filter rules that never match, to make forwarding cost what a real ruleset costs
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "lan", value_parser = clap::value_parser!(u32).range(0..=20_000))]
     pub rules: u32,
@@ -136,6 +142,10 @@ impl SweepArgs {
             return bad("rate", "TCP goes as fast as it can and loses nothing in the end".into())
                 .map_err(|e| e.hint("--from, --to and --loss are for `sweep rate` and `frame`"));
         }
+        if !udp && self.sender != Sender::Socket {
+            return bad("sender", "TCP is sent by sockets alone".into());
+        }
+        framed(self.sender, self.scenario, self.direction)?;
         if self.what == What::Rate && !self.sizes.is_empty() {
             return bad("sizes", "a series of rates has one frame size".into())
                 .map_err(|e| e.hint("name it with --frame, or go through sizes: sweep frame"));

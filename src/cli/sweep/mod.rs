@@ -6,6 +6,7 @@ mod text;
 
 pub use args::{SweepArgs, What};
 
+use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -107,6 +108,7 @@ struct Tour<'a> {
     knee: Option<Knee>,
     ended: SweepEnd,
     notes: Vec<String>,
+    sent_by: RefCell<Option<String>>,
 }
 
 struct Place {
@@ -135,6 +137,7 @@ impl<'a> Tour<'a> {
             knee: None,
             ended: SweepEnd::Complete,
             notes: Vec::new(),
+            sent_by: RefCell::default(),
         }
     }
 
@@ -210,6 +213,8 @@ impl<'a> Tour<'a> {
             bed: bench,
             direction: args.direction,
             streams: args.streams,
+            sender: args.sender,
+            sent_by: Some(&self.sent_by),
             deadline: series_deadline,
             stop,
             on: &mut on,
@@ -256,6 +261,8 @@ impl<'a> Tour<'a> {
                 bed: bench,
                 direction: args.direction,
                 streams: args.streams,
+                sender: args.sender,
+                sent_by: Some(&self.sent_by),
                 // What one size does not need is the others'.
                 deadline: self.share(1.0 / (sizes.len() - done) as f64),
                 stop,
@@ -292,6 +299,8 @@ impl<'a> Tour<'a> {
             bed: bench,
             direction: args.direction,
             streams: args.streams,
+            sender: args.sender,
+            sent_by: Some(&self.sent_by),
             deadline: self.deadline,
             stop: self.stop,
             on: &mut on,
@@ -305,8 +314,9 @@ impl<'a> Tour<'a> {
         self.deadline.map(|deadline| now + deadline.saturating_sub(now).mul_f64(share))
     }
 
-    fn record(self, started: String) -> Option<Sweep> {
+    fn record(mut self, started: String) -> Option<Sweep> {
         let place = self.place?;
+        self.notes.extend(self.sent_by.take());
         Some(Sweep {
             program: env!("CARGO_PKG_VERSION").into(),
             command: std::env::args().collect(),
