@@ -457,7 +457,7 @@ pub enum Against {
 /// `report`
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// The result file
+    /// The result file of `tune`, or the record of `sweep`
     #[arg(value_name = "RESULT", default_value = "linerate-result.json")]
     pub result: PathBuf,
     /// Kind of report [default: by the output's name, else text]

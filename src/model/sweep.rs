@@ -266,3 +266,10 @@ pub struct Sweep {
     /// What a reader must know to judge it.
     pub notes: Vec<String>,
 }
+
+impl Sweep {
+    /// All runs, those of searches included.
+    pub fn runs(&self) -> impl Iterator<Item = &SweepPoint> {
+        self.points.iter().chain(self.searches.iter().flat_map(|s| &s.trials))
+    }
+}

@@ -128,7 +128,7 @@ fn foretold(experiment: &Experiment, analysis: &Analysis) -> String {
 }
 
 /// Text that Markdown takes as nothing but text.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -9,6 +9,7 @@ pub mod html;
 pub mod markdown;
 mod predicted;
 pub mod ranking;
+pub mod sweep;
 pub mod text;
 mod usage;
 mod words;

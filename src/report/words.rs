@@ -459,11 +459,17 @@ pub(super) fn apply_and_undo(experiment: &Experiment, name: &str) -> Vec<(String
 
 /// The command that repeats the run in the same random order.
 pub(super) fn command(experiment: &Experiment) -> String {
-    let mut words: Vec<String> = experiment.command.iter().map(|w| quoted(w)).collect();
+    let words = &experiment.command;
+    let mut line = shell(words);
     if !words.iter().any(|w| w == "--seed" || w.starts_with("--seed=")) {
-        words.push(format!("--seed {}", experiment.seed));
+        line += &format!(" --seed {}", experiment.seed);
     }
-    words.join(" ")
+    line
+}
+
+/// A command line as a shell takes it.
+pub(super) fn shell(words: &[String]) -> String {
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
 fn quoted(word: &str) -> String {

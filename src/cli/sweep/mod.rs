@@ -2,7 +2,7 @@
 //! the knee.
 
 mod args;
-mod text;
+pub(super) mod text;
 
 pub use args::{SweepArgs, What};
 
@@ -67,7 +67,7 @@ pub(super) fn run(context: &Context, args: &SweepArgs) -> Result<ExitCode> {
         out.say("interrupted: what was measured is kept, and everything was put back");
         return Ok(ExitCode::Interrupted);
     }
-    let stands = sweep.is_some_and(|s| runs(&s).any(SweepPoint::is_valid));
+    let stands = sweep.is_some_and(|s| s.runs().any(SweepPoint::is_valid));
     Ok(if stands { ExitCode::Done } else { ExitCode::Refused })
 }
 
@@ -85,11 +85,6 @@ fn over_wire(args: &mut SweepArgs, context: &Context, stop: &AtomicBool) -> Resu
     }
     within_link(&wire, args.to.map(|mbit| BitRate(mbit * 1e6)))?;
     Ok(Some(wire))
-}
-
-/// All runs of a sweep, those of searches included.
-fn runs(sweep: &Sweep) -> impl Iterator<Item = &SweepPoint> {
-    sweep.points.iter().chain(sweep.searches.iter().flat_map(|s| &s.trials))
 }
 
 /// A sweep under way.

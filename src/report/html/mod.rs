@@ -11,6 +11,7 @@ pub mod flame;
 mod predicted;
 pub mod ranking;
 mod rate;
+pub mod sweep;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
 
