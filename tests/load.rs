@@ -442,6 +442,50 @@ fn the_installed_iperf3_runs_against_a_server_that_exists_and_says_when_there_is
 }
 
 #[test]
+fn several_processes_of_iperf3_are_one_figure_and_one_without_a_server_is_none() {
+    let _alone = alone();
+    let lab = lab!();
+    let ends = context(&lab).ends;
+    let serve = || match load::iperf3::serve(&ends, 3) {
+        Ok(servers) => Some(servers),
+        Err(e) if e.code() == ExitCode::NotSupported => None,
+        Err(e) => panic!("{e}"),
+    };
+    let Some(mut servers) = serve() else { skip!("no iperf3 here") };
+    for direction in [Direction::Up, Direction::Both] {
+        let spec = LoadSpec::tcp(direction, 5, 1.0, 0.0);
+        let report = load::iperf3::run(&mut servers, &ends, &spec, &go_on()).unwrap();
+        assert_eq!((report.processes, report.flows.len()), (3, spec.directions().len()));
+        for flow in &report.flows {
+            assert!(flow.goodput.mbps() > 1.0 && flow.bytes > 100_000, "{report:?}");
+        }
+    }
+    // The same servers from the command line, and one port too many.
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_linerate"));
+    let run = |ports: &'static str| {
+        let job = move || {
+            let mut command = std::process::Command::new(program);
+            command.args(["bench", "--driver", "iperf3", "--server", "198.18.2.2", "-P", "4"]);
+            command.args(["--direction", "up", "--seconds", "1", "--json", "--ports", ports]);
+            command.output().unwrap()
+        };
+        lab.lan.run(job).unwrap()
+    };
+    let done = run("3");
+    let told = String::from_utf8_lossy(&done.stderr);
+    let bench: serde_json::Value = serde_json::from_slice(&done.stdout).expect(&told);
+    assert!(bench["runs"][0]["flows"][0]["bytes"].as_u64().unwrap() > 100_000, "{bench}");
+    let notes = bench["runs"][0]["notes"].to_string();
+    assert!(notes.contains("(3 processes)"), "{notes}");
+    for (ports, code, words) in [("4", 6, "port 5204: "), ("5", 2, "5 processes for 4 streams")] {
+        let failed = run(ports);
+        let told = String::from_utf8_lossy(&failed.stderr);
+        assert_eq!(failed.status.code(), Some(code), "{told}");
+        assert!(told.contains(words) && told.contains("hint: "), "{told}");
+    }
+}
+
+#[test]
 fn round_trips_are_seen_beside_a_load_and_lost_ones_are_not_short_ones() {
     let _alone = alone();
     let lab = lab!();

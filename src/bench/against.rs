@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
 
+use super::driver::{self, Driver};
 use super::{Context, measure, pause, told};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
@@ -40,6 +41,8 @@ pub struct Pair {
 pub struct AgainstIperf3 {
     /// `iperf 3.12`.
     pub version: String,
+    /// Processes of it at each end.
+    pub processes: u32,
     /// All pairs in the order they ran.
     pub pairs: Vec<Pair>,
     /// Median of our goodput over theirs, pair by pair; above 1 we are faster.
@@ -53,7 +56,8 @@ pub struct AgainstIperf3 {
 }
 
 /// Runs `pairs` pairs. iperf3 takes whole seconds; `spec` should ask for such. Its omitted time
-/// does not count as traffic, so none is omitted for either.
+/// does not count as traffic, so none is omitted for either. A version with one thread for all its
+/// streams runs as so many processes as this machine has CPUs.
 ///
 /// # Errors
 /// As [`measure`] and [`iperf3::run`]; refused when one of our runs is refused for another reason
@@ -69,8 +73,14 @@ pub fn against_iperf3(
     }
     let spec = LoadSpec { omit: 0.0, seconds: spec.seconds.ceil(), ..spec.clone() };
     spec.check()?;
-    let mut server = iperf3::serve(&context.ends)?;
-    let mut version = String::new();
+    let mut version = driver::version(Driver::Iperf3)?;
+    let processes = if iperf3::is_threaded(&version) {
+        1
+    } else {
+        let cpus = told(CpuCounters::read(&context.router))?.cpus();
+        u32::try_from(cpus).unwrap_or(1).clamp(1, spec.streams)
+    };
+    let mut server = iperf3::serve(&context.ends, processes)?;
     let mut done = Vec::new();
     for pair in 0..pairs {
         let mut theirs = || {
@@ -86,7 +96,7 @@ pub fn against_iperf3(
             Pair { ours: our_run(context, &spec, stop)?, theirs }
         });
     }
-    Ok(summary(version, done))
+    Ok(AgainstIperf3 { processes, ..summary(version, done) })
 }
 
 fn our_run(context: &Context, spec: &LoadSpec, stop: &AtomicBool) -> Result<Side> {
@@ -108,7 +118,7 @@ fn our_run(context: &Context, spec: &LoadSpec, stop: &AtomicBool) -> Result<Side
 }
 
 fn their_run(
-    server: &mut iperf3::Server,
+    server: &mut iperf3::Servers,
     context: &Context,
     spec: &LoadSpec,
     stop: &AtomicBool,
@@ -146,6 +156,7 @@ fn summary(version: String, pairs: Vec<Pair>) -> AgainstIperf3 {
             cpu_per_gigabit: of(|p| p.theirs.cpu_per_gigabit),
         },
         version,
+        processes: 1,
         pairs,
     }
 }

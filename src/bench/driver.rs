@@ -1,14 +1,15 @@
 //! Other people's generators against servers that already exist: iperf3, iperf 2, and the
 //! speed-test clients of a WAN line.
 //!
-//! They run on this machine, where it is; what is sampled beside them are this machine's CPUs.
+//! They run on this machine, where it is; what is sampled beside them are this machine's CPUs, and
+//! where it is itself what is measured ([`own_traffic`]) its devices.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::rules::{self, Facts, FlowFacts};
-use super::told;
+use super::{DRAIN, SETTLE, pause, told};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::{HostError, Live, clock, command};
@@ -16,7 +17,7 @@ use crate::load::iperf3::{self, IperfFlow, Report, Unusable};
 use crate::load::speedtest::{self, Line, Way};
 use crate::load::{LoadSpec, iperf2};
 use crate::model::measurement::{Direction, Flow, Measurement, Refusal, RefusalCode, SideFigures};
-use crate::sample::{CpuCounters, Health};
+use crate::sample::{CpuCounters, DeviceCounters, Health};
 
 /// Time over the test's own for connecting and exchanging results.
 const GRACE: Duration = Duration::from_secs(15);
@@ -25,6 +26,8 @@ const LINE: Duration = Duration::from_secs(180);
 /// How long a server that is busy with somebody else's test is asked again.
 const BUSY: Duration = Duration::from_secs(30);
 const RETRY: Duration = Duration::from_secs(1);
+/// How long one that does not listen is.
+const SOON: Duration = Duration::from_secs(2);
 /// Above this share of all the CPU that a process of it can use, it was the bottleneck.
 const BOUND: f64 = 0.90;
 
@@ -90,6 +93,8 @@ pub struct Target {
     pub server: Option<String>,
     /// `None` is where its server listens by default.
     pub port: Option<u16>,
+    /// Processes here, each with a server of its own on the next port; of iperf3.
+    pub processes: u32,
 }
 
 /// What came of it.
@@ -103,72 +108,150 @@ pub struct Driven {
     pub line: Option<Line>,
 }
 
-/// Runs the program once. A figure that can't be trusted is no error: it carries its refusals.
+/// Runs the program once where this process is, and looks at this machine's CPUs and `devices`
+/// beside it. A figure that can't be trusted is no error: it carries its refusals.
 ///
 /// # Errors
 /// Not supported when the program is not here, with how to get it; refused when it failed or gave
 /// no usable report; interrupted when `stop` is raised; a usage error for a server it can't have.
-pub fn run(driver: Driver, target: &Target, spec: &LoadSpec, stop: &AtomicBool) -> Result<Driven> {
-    let host = Live::here();
+pub fn run(
+    host: &Live,
+    devices: &[&str],
+    driver: Driver,
+    target: &Target,
+    spec: &LoadSpec,
+    stop: &AtomicBool,
+) -> Result<Driven> {
+    spec.check()?;
     let version = version(driver)?;
-    let arguments = arguments(driver, target, spec)?;
+    let port = target.port.unwrap_or(iperf3::PORT);
+    let shares = iperf3::shares(spec, target.processes);
+    let commands = match driver {
+        Driver::Iperf3 => iperf3::command_lines(&shares, needed(driver, target)?, port),
+        _ => vec![arguments(driver, target, spec)?],
+    };
     let limit = match driver {
         Driver::Iperf3 | Driver::Iperf2 => {
             Duration::from_secs_f64(spec.seconds + spec.omit) + GRACE
         }
         Driver::Ookla | Driver::Librespeed => LINE,
     };
-    let health = Health::read(&host);
-    let patience = clock::monotonic() + BUSY;
+    let failed = |e: HostError| missing(driver, &e);
+    let start = |line: &[String]| command::start_here(driver.program(), line);
+    pause(SETTLE, stop);
+    let first = clock::monotonic();
     loop {
-        let before = told(CpuCounters::read(&host))?;
-        let failed = |e: HostError| missing(driver, &e);
-        let client = command::start_here(driver.program(), &arguments).map_err(failed)?;
-        let ended = client.wait(limit, stop).map_err(failed)?;
-        let after = told(CpuCounters::read(&host))?;
+        let health = Health::read(host);
+        let counted = told(DeviceCounters::read(host, devices))?;
+        let before = told(CpuCounters::read(host))?;
+        let ended = command::together(&start, &commands, limit, stop).map_err(failed)?;
+        let after = told(CpuCounters::read(host))?;
         if stop.load(Ordering::Relaxed) {
             return Err(Error::interrupted(driver.program()));
         }
+        let one = ended.first().map(|e| e.output.as_slice()).unwrap_or_default();
         let read = match driver {
-            Driver::Iperf3 => iperf3::parse(&ended.output, spec).map(|r| by_iperf(&r, spec)),
-            Driver::Iperf2 => {
-                iperf2::parse(&ended.output, spec, &version).map(|r| by_iperf(&r, spec))
+            Driver::Iperf3 => iperf3::read(&ended, &shares, port).map(|r| by_iperf(&r, spec)),
+            _ => {
+                let read = parsed(driver, one, spec, &version);
+                // What it says itself is the better reason.
+                match ended.iter().find_map(command::Ended::failure) {
+                    Some(why) => read.and(Err(Unusable::Failed(why))),
+                    None => read,
+                }
             }
-            Driver::Ookla => speedtest::ookla(&ended.output).map(by_line),
-            Driver::Librespeed => speedtest::librespeed(&ended.output).map(by_line),
         };
+        let waited = clock::monotonic().saturating_sub(first);
         match read {
-            Ok(_) if ended.code != Some(0) => {
-                let code = ended.code.map_or("a signal or its time limit".to_owned(), |code| {
-                    format!("exit code {code}")
-                });
-                return Err(refused(driver, &format!("ended by {code}")));
-            }
             Ok((mut runs, line)) => {
-                let throttled = Health::read(&host).throttled_since(&health);
+                pause(DRAIN, stop);
+                let moved = told(DeviceCounters::read(host, devices))?.since(&counted);
+                let now = Health::read(host);
+                let mut refusals = Vec::new();
+                let mut refuse = |code, why| refusals.push(Refusal { code, why });
+                let throttled = now.throttled_since(&health);
+                if !throttled.is_empty() {
+                    refuse(RefusalCode::Throttled, throttled.join("; "));
+                }
+                if !moved.changed.is_empty() {
+                    refuse(RefusalCode::LinkChanged, moved.changed.join("; "));
+                }
+                let packets: u64 = moved.devices.iter().map(|d| d.rx_packets).sum();
+                let bytes: u64 = moved.devices.iter().map(|d| d.rx_bytes).sum();
                 for run in &mut runs {
                     run.cpus = after.since(&before);
-                    run.notes.push(note(&version, target, line.as_ref()));
-                    if !throttled.is_empty() {
-                        let why = throttled.join("; ");
-                        run.refusals.push(Refusal { code: RefusalCode::Throttled, why });
+                    run.devices.clone_from(&moved.devices);
+                    if packets > 0 {
+                        run.packet_bytes = bytes as f64 / packets as f64;
                     }
+                    run.beside.hottest = now.celsius();
+                    run.notes.push(note(&version, commands.len(), target, line.as_ref()));
+                    run.refusals.extend(refusals.iter().cloned());
                 }
                 return Ok(Driven { version, runs, line });
             }
-            Err(why) if why.is_busy() && clock::monotonic() < patience => {
-                // Raised, it is seen above.
-                let _whole = clock::wait_until(clock::monotonic() + RETRY, RETRY / 10, stop);
+            Err(why) if why.is_busy() && waited < BUSY => pause(RETRY, stop),
+            // A server between two tests, or one that just comes up.
+            Err(why) if why.is_transient() && waited < SOON => pause(RETRY / 5, stop),
+            Err(why) => {
+                let all: Vec<u8> = ended.into_iter().flat_map(|e| e.output).collect();
+                return Err(failure(driver, &why, &all));
             }
-            Err(why) => return Err(failure(driver, &why, &ended.output)),
         }
     }
 }
 
-fn note(version: &str, target: &Target, line: Option<&Line>) -> String {
+fn parsed(
+    driver: Driver,
+    output: &[u8],
+    spec: &LoadSpec,
+    version: &str,
+) -> std::result::Result<(Vec<Measurement>, Option<Line>), Unusable> {
+    match driver {
+        Driver::Iperf3 => iperf3::parse(output, spec).map(|r| by_iperf(&r, spec)),
+        Driver::Iperf2 => iperf2::parse(output, spec, version).map(|r| by_iperf(&r, spec)),
+        Driver::Ookla => speedtest::ookla(output).map(by_line),
+        Driver::Librespeed => speedtest::librespeed(output).map(by_line),
+    }
+}
+
+/// As [`run`] for a machine that is itself what is measured: a server that does not answer, or an
+/// unusable report, is a refused measurement, and a client that takes a whole CPU is part of what this
+/// machine can do.
+///
+/// # Errors
+/// As [`run`], but for those two.
+pub fn own_traffic(
+    host: &Live,
+    devices: &[&str],
+    target: &Target,
+    spec: &LoadSpec,
+    stop: &AtomicBool,
+) -> Result<Measurement> {
+    let mut run = match run(host, devices, Driver::Iperf3, target, spec, stop) {
+        Ok(driven) => driven.runs.into_iter().next().unwrap_or_else(|| blank(spec.direction)),
+        Err(e) if e.code() == ExitCode::Refused => {
+            let mut none = blank(spec.direction);
+            let why = e.to_string();
+            none.refusals.push(Refusal { code: RefusalCode::NoAcknowledgement, why });
+            none
+        }
+        Err(e) => return Err(e),
+    };
+    run.notes.insert(0, "the router's own traffic with the server: nothing was forwarded".into());
+    let bound = |r: &Refusal| r.code == RefusalCode::GeneratorBound;
+    let why: Vec<String> =
+        run.refusals.iter().filter(|r| bound(r)).map(|r| r.why.clone()).collect();
+    run.notes.extend(why);
+    run.refusals.retain(|r| !bound(r));
+    Ok(run)
+}
+
+fn note(version: &str, processes: usize, target: &Target, line: Option<&Line>) -> String {
     let server = line.map(|line| line.server.as_str()).filter(|name| !name.is_empty());
+    let many = if processes > 1 { format!(" ({processes} processes)") } else { String::new() };
     format!(
-        "{version} on this machine with {}; nothing between them was sampled, and on the router \
+        "{version}{many} on this machine with {}; nothing between them was sampled, and on the router \
          itself nothing was forwarded",
         server.or(target.server.as_deref()).unwrap_or("a server of its choice")
     )
@@ -203,7 +286,7 @@ fn missing(driver: Driver, error: &HostError) -> Error {
 }
 
 /// What the program calls itself, which also says whether it is the right one.
-fn version(driver: Driver) -> Result<String> {
+pub(super) fn version(driver: Driver) -> Result<String> {
     let flag = if driver == Driver::Iperf2 { "-v" } else { "--version" };
     let ended = command::run(driver.program(), &[flag], GRACE).map_err(|e| missing(driver, &e))?;
     let text = String::from_utf8_lossy(&ended.output);
@@ -224,22 +307,32 @@ fn version(driver: Driver) -> Result<String> {
     Ok(first.split(" (").next().unwrap_or(first).replace(" version ", " "))
 }
 
-fn arguments(driver: Driver, target: &Target, spec: &LoadSpec) -> Result<Vec<String>> {
+/// The server that was named. A name from the command line must not become an option.
+fn checked(target: &Target) -> Result<Option<&str>> {
     let server = target.server.as_deref();
-    let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
-    let needed = || {
-        server.ok_or_else(|| {
-            Error::usage(format!("bench --driver {driver}"), "it needs a server")
-                .hint("name the host that runs it: --server HOST")
-        })
-    };
-    // A name from the command line must not become an option.
     if let Some(odd) = server.filter(|name| name.starts_with('-') || name.is_empty()) {
         return Err(Error::usage("server", format!("\"{odd}\" is no host")));
     }
+    Ok(server)
+}
+
+fn needed(driver: Driver, target: &Target) -> Result<&str> {
+    checked(target)?.ok_or_else(|| {
+        Error::usage(format!("bench --driver {driver}"), "it needs a server")
+            .hint("name the host that runs it: --server HOST")
+    })
+}
+
+fn arguments(driver: Driver, target: &Target, spec: &LoadSpec) -> Result<Vec<String>> {
+    let server = checked(target)?;
+    let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
     Ok(match driver {
-        Driver::Iperf3 => iperf3::arguments(spec, needed()?, target.port.unwrap_or(iperf3::PORT)),
-        Driver::Iperf2 => iperf2::arguments(spec, needed()?, target.port.unwrap_or(iperf2::PORT)),
+        // Has several command lines.
+        Driver::Iperf3 => Vec::new(),
+        Driver::Iperf2 => {
+            let port = target.port.unwrap_or(iperf2::PORT);
+            iperf2::arguments(spec, needed(driver, target)?, port)
+        }
         Driver::Ookla => {
             let mut all: Vec<String> = words(&["--format=json", "--progress=no"]);
             all.extend(server.map(|name| {
@@ -309,7 +402,11 @@ fn bound(report: &Report, spec: &LoadSpec) -> Option<Refusal> {
     let ends = ["here", "at its server"].into_iter().zip(report.cpu);
     let (end, used) =
         ends.filter_map(|(end, used)| Some((end, used?))).find(|(_, used)| *used > BOUND * most)?;
-    let one = if most > 1.0 { "" } else { "; before 3.16 all its streams share one CPU" };
+    let one = if iperf3::is_threaded(&report.version) {
+        ""
+    } else {
+        "; before 3.16 all streams of a process share one CPU: --ports N uses N of them"
+    };
     let why = format!(
         "{} {end} used {:.0} % of the {most:.0} CPUs that it can{one}",
         report.version,
@@ -319,7 +416,7 @@ fn bound(report: &Report, spec: &LoadSpec) -> Option<Refusal> {
 }
 
 /// A flow as iperf3 told it, and the share of a CPU that its client took.
-pub(super) fn flow_of(flow: &IperfFlow, cpu: Option<f64>) -> Flow {
+fn flow_of(flow: &IperfFlow, cpu: Option<f64>) -> Flow {
     Flow {
         direction: flow.direction,
         goodput: flow.goodput,
@@ -381,7 +478,7 @@ mod tests {
             retransmits: None,
             datagrams: Some((1000, 50)),
         };
-        Report { version: version.into(), flows: vec![flow], cpu }
+        Report { version: version.into(), flows: vec![flow], cpu, processes: 1 }
     }
 
     fn codes(report: &Report, spec: &LoadSpec) -> Vec<RefusalCode> {
@@ -405,6 +502,15 @@ mod tests {
     }
 
     #[test]
+    fn as_many_cpus_as_there_are_processes_before_3_16() {
+        let spec = LoadSpec::tcp(Direction::Up, 8, 1.0, 0.0);
+        for (cpu, bound) in [(1.5, false), (1.9, true)] {
+            let two = Report { processes: 2, ..report("iperf 3.12", [Some(cpu), None]) };
+            assert_eq!(codes(&two, &spec) == [RefusalCode::GeneratorBound], bound, "{cpu}");
+        }
+    }
+
+    #[test]
     fn less_than_was_asked_for_is_refused_and_loss_is_a_result() {
         let spec = LoadSpec::udp(Direction::Up, 1, 1.0, Some(BitRate(100e6)));
         let report = report("iperf 3.18", [None, None]);
@@ -418,15 +524,22 @@ mod tests {
     #[test]
     fn a_server_is_needed_by_iperf_and_is_never_an_option() {
         let spec = LoadSpec::tcp(Direction::Down, 2, 1.0, 0.0);
-        let line = |driver, server: Option<&str>| {
-            let target = Target { server: server.map(str::to_owned), port: None };
-            arguments(driver, &target, &spec).map(|words| words.join(" "))
+        let target = |server: Option<&str>| Target {
+            server: server.map(str::to_owned),
+            port: None,
+            processes: 1,
         };
-        assert_eq!(line(Driver::Iperf3, None).unwrap_err().code(), ExitCode::Usage);
+        let line = |driver, server: Option<&str>| {
+            arguments(driver, &target(server), &spec).map(|words| words.join(" "))
+        };
+        for server in [None, Some("--logfile=/x"), Some("")] {
+            let error = needed(Driver::Iperf3, &target(server)).unwrap_err();
+            assert_eq!(error.code(), ExitCode::Usage);
+        }
         assert!(line(Driver::Iperf2, Some("--output=/x")).is_err());
         assert!(line(Driver::Librespeed, Some("london")).is_err());
         assert_eq!(line(Driver::Ookla, None).unwrap(), "--format=json --progress=no");
         assert!(line(Driver::Ookla, Some("15047")).unwrap().ends_with("--server-id=15047"));
-        assert!(line(Driver::Iperf3, Some("192.0.2.1")).unwrap().contains("-c 192.0.2.1 -p 5201"));
+        assert!(line(Driver::Iperf2, Some("192.0.2.1")).unwrap().contains("-c 192.0.2.1"));
     }
 }

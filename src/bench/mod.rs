@@ -12,7 +12,6 @@ pub mod board;
 pub mod driver;
 pub mod rules;
 mod series;
-pub mod server;
 pub mod sweep;
 pub mod wire;
 

@@ -199,8 +199,13 @@ fn against(
     }
     let mut lines = table.lines();
     lines.push(format!(
-        "against {}, median of {} pairs: {:.2} times its goodput at {:.2} times its CPU per gigabit",
+        "against {}{}, median of {} pairs: {:.2} times its goodput at {:.2} times its CPU per gigabit",
         compared.version,
+        if compared.processes > 1 {
+            format!(" in {} processes", compared.processes)
+        } else {
+            String::new()
+        },
         compared.pairs.len(),
         compared.goodput_ratio,
         compared.cpu_ratio

@@ -8,11 +8,11 @@ use super::context::Context;
 use super::interrupt;
 use crate::bench::driver::{self, Driven, Driver, Target};
 use crate::discover;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
-use crate::host::clock;
-use crate::load::LoadSpec;
+use crate::host::{Live, clock};
 use crate::load::speedtest::Line;
+use crate::load::{LoadSpec, iperf3};
 use crate::model::measurement::{EvidenceClass, Measurement, Protocol, Scenario};
 use crate::store::measured::{BENCH_FORMAT, BENCH_VERSION, Origin};
 
@@ -29,6 +29,10 @@ pub struct DriverArgs {
     /// Its port [default: 5201 of iperf3, 5001 of iperf2]
     #[arg(long, value_name = "N", requires = "driver", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
+    /// Share the streams out to N processes, each with a server of its own (`iperf3 -s -p`) on the
+    /// ports from --port on: one process of iperf3 before 3.16 uses one CPU
+    #[arg(long, value_name = "N", requires = "driver", value_parser = clap::value_parser!(u32).range(1..=128))]
+    pub ports: Option<u32>,
 }
 
 /// Names of programs that make traffic.
@@ -81,9 +85,9 @@ pub(super) fn run(context: &Context, args: &BenchArgs, name: Name) -> Result<Exi
     let which = name.driver();
     let spec = load_spec(args)?;
     let stop = interrupt::stop_flag()?;
-    let target = Target { server: args.driver.server.clone(), port: args.driver.port };
+    let target = target(which, &args.driver, &spec)?;
     let started = clock::wall();
-    let driven = driver::run(which, &target, &spec, &stop)?;
+    let driven = driver::run(&Live::here(), &[], which, &target, &spec, &stop)?;
     if context.out.json {
         context.out.json(&Document {
             format: BENCH_FORMAT,
@@ -104,6 +108,23 @@ pub(super) fn run(context: &Context, args: &BenchArgs, name: Name) -> Result<Exi
         context.out.data(text(context, &driven).join("\n"))?;
     }
     Ok(verdict(context, args, &driven.runs))
+}
+
+fn target(driver: Driver, args: &DriverArgs, spec: &LoadSpec) -> Result<Target> {
+    let processes = args.ports.unwrap_or(1);
+    let bad = |why: String| Err(Error::usage("bench --ports", why));
+    if processes > 1 && driver != Driver::Iperf3 {
+        return bad(format!("{driver} is one process"));
+    }
+    if processes > spec.streams {
+        return bad(format!("{processes} processes for {} streams", spec.streams))
+            .map_err(|e| e.hint("each needs a stream of its own: --streams N"));
+    }
+    let first = args.port.unwrap_or(iperf3::PORT);
+    if u32::from(first) + processes - 1 > u32::from(u16::MAX) {
+        return bad(format!("there are not {processes} ports from {first} on"));
+    }
+    Ok(Target { server: args.server.clone(), port: args.port, processes })
 }
 
 /// What is not known of the way is 0: rules, MTU, and what a speed test chooses by itself.

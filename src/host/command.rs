@@ -30,6 +30,18 @@ pub struct Ended {
     pub output: Vec<u8>,
 }
 
+impl Ended {
+    /// How it failed by its exit code, in words; `None` where it did not.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        match self.code {
+            Some(0) => None,
+            Some(code) => Some(format!("ended by exit code {code}")),
+            None => Some("ended by a signal or its time limit".to_owned()),
+        }
+    }
+}
+
 /// Starts `program` (looked up in PATH) inside a network namespace. It ends with this process, and
 /// its input is empty.
 ///
@@ -58,6 +70,23 @@ pub fn start_here(program: &str, arguments: &[String]) -> HostResult<Running> {
 pub fn run(program: &str, arguments: &[&str], limit: Duration) -> HostResult<Ended> {
     let arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
     launch(program, &arguments, |mut command| command.spawn())?.wait(limit, &AtomicBool::new(false))
+}
+
+/// Runs a program once for each of `commands`, all at the same time, and waits for all of them. When
+/// one can't be started, the others are ended.
+///
+/// # Errors
+/// As [`start`] and [`Running::wait`].
+pub fn together(
+    start: &dyn Fn(&[String]) -> HostResult<Running>,
+    commands: &[Vec<String>],
+    limit: Duration,
+    stop: &AtomicBool,
+) -> HostResult<Vec<Ended>> {
+    let deadline = clock::monotonic() + limit;
+    let running = commands.iter().map(|line| start(line)).collect::<HostResult<Vec<_>>>()?;
+    let left = || deadline.saturating_sub(clock::monotonic());
+    running.into_iter().map(|one| one.wait(left(), stop)).collect()
 }
 
 #[expect(clippy::disallowed_methods, reason = "the door to other programs")]

@@ -44,6 +44,9 @@ const SMALL: usize = 512;
 /// How often the end of a run looks whether all frames have left, and how long in between.
 const LOOKS: u32 = 100;
 const LOOK: Duration = Duration::from_millis(1);
+/// A queue is given back a moment after its socket was closed, by a work item of the kernel
+/// (net/xdp/xsk_buff_pool.c `xp_release_deferred`): the last run's would look taken.
+const GIVEN_BACK: Duration = Duration::from_millis(500);
 
 impl Listener {
     pub(super) fn open(place: &Place) -> Result<Self> {
@@ -109,6 +112,10 @@ pub(super) fn exits(
     Ok((ways.into_iter().map(by_packet).collect::<Result<_>>()?, word))
 }
 
+fn is_busy(error: &io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::BUSY)
+}
+
 fn by_xdp(
     place: &Place,
     ways: &[Way],
@@ -120,10 +127,17 @@ fn by_xdp(
         frame.extend_from_slice(&message(DATA, 0));
         frame.resize(PREFIX + size, PADDING);
         let ifindex = way.ifindex;
-        let open = move || Ok(XdpSender::open(ifindex, queue, &frame, PREFIX + HEADER - 8));
-        let opened =
-            place.inside("open an XDP socket", open).map_err(|e| (queue, io::Error::other(e)))?;
-        exits.push(Exit::Xdp(opened.map_err(|e| (queue, e))?));
+        let patience = clock::monotonic() + GIVEN_BACK;
+        let sender = loop {
+            let frame = frame.clone();
+            let open = move || Ok(XdpSender::open(ifindex, queue, &frame, PREFIX + HEADER - 8));
+            let opened = place.inside("open an XDP socket", open);
+            match opened.map_err(|e| (queue, io::Error::other(e)))? {
+                Err(e) if is_busy(&e) && clock::monotonic() < patience => clock::sleep(LOOK),
+                opened => break opened.map_err(|e| (queue, e))?,
+            }
+        };
+        exits.push(Exit::Xdp(sender));
     }
     Ok(exits)
 }

@@ -59,7 +59,7 @@ pub fn parse(
         let sum = if *direction == Direction::Down { &down } else { &up };
         flows.push(sum.flow(*direction, spec)?);
     }
-    Ok(Report { version: version.to_owned(), flows, cpu: [None, None] })
+    Ok(Report { version: version.to_owned(), flows, cpu: [None, None], processes: 1 })
 }
 
 /// The lines of one direction.

@@ -6,24 +6,16 @@
 //! warnings stand around the text, and before 3.11 both directions of `--bidir` have the same keys.
 //! What versions really say is in `fixtures/iperf3`.
 
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+mod processes;
 
 use serde_json::Value;
 
-use super::{Ends, LoadSpec};
-use crate::error::{Error, Result};
-use crate::exit_code::ExitCode;
-use crate::host::{HostError, HostResult, clock, command};
+pub use processes::{Servers, command_lines, read, run, serve, shares};
+
+use super::LoadSpec;
 use crate::model::measurement::{Direction, Protocol};
 use crate::model::units::BitRate;
 
-/// Time over the test's own for connecting and exchanging results.
-const GRACE: Duration = Duration::from_secs(10);
-/// How often a server that is not up yet, or still busy, is asked again, and after how long.
-const TRIES: u32 = 20;
-const RETRY: Duration = Duration::from_millis(100);
 /// Where its servers listen unless told otherwise.
 pub const PORT: u16 = 5201;
 
@@ -34,23 +26,29 @@ pub struct Report {
     pub version: String,
     /// One per direction, in the order of [`LoadSpec::directions`].
     pub flows: Vec<IperfFlow>,
-    /// CPU seconds per second of the client's process, and of the server's; `None` where it does
+    /// CPU seconds per second of the client's processes, and of the servers'; `None` where it does
     /// not say.
     pub cpu: [Option<f64>; 2],
+    /// Processes at each end.
+    pub processes: u32,
 }
 
 impl Report {
-    /// How many CPUs one process of that version can use for so many streams: before 3.16 all of
-    /// them share a thread.
+    /// How many CPUs its processes can use for so many streams.
     #[must_use]
     pub fn threads(&self, streams: u32) -> u32 {
-        let numbers = self.version.rsplit(' ').next().unwrap_or_default();
-        let mut numbers = numbers
-            .split('.')
-            .map_while(|n| n.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u32>().ok());
-        let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-        if version >= (3, 16) { streams } else { 1 }
+        if is_threaded(&self.version) { streams } else { self.processes }
     }
+}
+
+/// Whether that version has a thread for each stream; before 3.16 all of them share one.
+#[must_use]
+pub fn is_threaded(version: &str) -> bool {
+    let numbers = version.rsplit(' ').next().unwrap_or_default();
+    let mut numbers = numbers
+        .split('.')
+        .map_while(|n| n.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u32>().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (3, 16)
 }
 
 /// One direction by the receiver's report.
@@ -99,7 +97,9 @@ impl Unusable {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         let Self::Failed(why) = self else { return false };
-        why.contains("busy") || why.contains("Connection refused") || self.is_vague()
+        // A server that takes its next client when it is done with the last resets the one before.
+        let passes = ["busy", "Connection refused", "unable to send cookie"];
+        passes.iter().any(|said| why.contains(said)) || self.is_vague()
     }
 
     /// Whether the server may be at work for somebody else.
@@ -155,7 +155,7 @@ pub fn parse(output: &[u8], spec: &LoadSpec) -> std::result::Result<Report, Unus
         percent.filter(|p| p.is_finite() && *p >= 0.0).map(|p| p / 100.0)
     };
     let cpu = [cpu("host_total"), cpu("remote_total")];
-    Ok(Report { version: version.to_owned(), flows, cpu })
+    Ok(Report { version: version.to_owned(), flows, cpu, processes: 1 })
 }
 
 /// Whether the sums are there that versions before 3.12 have, and not those of later ones.
@@ -240,110 +240,6 @@ fn without_nan(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A server in `wan`, ready for tests until it is dropped.
-pub struct Server(command::Running);
-
-/// Starts the server.
-///
-/// # Errors
-/// Not supported when iperf3 is not installed.
-pub fn serve(ends: &Ends) -> Result<Server> {
-    let arguments = ["-s", "-p", &PORT.to_string()].map(String::from);
-    let server = command::start(&ends.wan, "iperf3", &arguments).map_err(missing)?;
-    Ok(Server(server))
-}
-
-/// Runs one test against the server.
-///
-/// # Errors
-/// A usage error from [`LoadSpec::check`]; refused when there is no usable report; interrupted
-/// when `stop` is raised.
-pub fn run(server: &mut Server, ends: &Ends, spec: &LoadSpec, stop: &AtomicBool) -> Result<Report> {
-    let arguments = arguments(spec, &ends.wan_address.to_string(), PORT);
-    let start = || command::start(&ends.lan, "iperf3", &arguments);
-    client(&start, spec, &mut || server.0.is_alive(), stop)
-}
-
-/// Runs one test of this machine with a server elsewhere.
-///
-/// # Errors
-/// As [`run`].
-pub fn ask(server: SocketAddr, spec: &LoadSpec, stop: &AtomicBool) -> Result<Report> {
-    let arguments = arguments(spec, &server.ip().to_string(), server.port());
-    client(&|| command::start_here("iperf3", &arguments), spec, &mut || true, stop)
-}
-
-fn client(
-    start: &dyn Fn() -> HostResult<command::Running>,
-    spec: &LoadSpec,
-    alive: &mut dyn FnMut() -> bool,
-    stop: &AtomicBool,
-) -> Result<Report> {
-    spec.check()?;
-    let limit = Duration::from_secs_f64(spec.seconds + spec.omit) + GRACE;
-    let mut tries = 0;
-    loop {
-        let client = start().map_err(missing)?;
-        let ended = client.wait(limit, stop).map_err(missing)?;
-        if stop.load(Ordering::Relaxed) {
-            return Err(Error::interrupted("iperf3"));
-        }
-        let refused = |why: &dyn std::fmt::Display| Error::new(ExitCode::Refused, "iperf3", why);
-        tries += 1;
-        match parse(&ended.output, spec) {
-            Ok(report) if ended.code == Some(0) => return Ok(report),
-            Ok(_) => {
-                let code = ended.code.map_or("a signal".to_owned(), |c| format!("exit code {c}"));
-                return Err(refused(&format!("ended by {code}")));
-            }
-            Err(why) if why.is_transient() && tries < TRIES && alive() => {
-                clock::sleep(RETRY);
-            }
-            Err(why) => return Err(refused(&why)),
-        }
-    }
-}
-
-/// The command line of a client of `server`. iperf3 takes whole seconds only; fractions are rounded up.
-pub fn arguments(spec: &LoadSpec, server: &str, port: u16) -> Vec<String> {
-    let mut all: Vec<String> = vec!["-J".into(), "-c".into(), server.to_owned()];
-    let mut add = |flag: &str, value: String| all.extend([flag.to_owned(), value]);
-    add("-p", port.to_string());
-    add("-P", spec.streams.to_string());
-    add("-t", format!("{:.0}", spec.seconds.ceil()));
-    if spec.omit > 0.0 {
-        add("-O", format!("{:.0}", spec.omit.ceil()));
-    }
-    // Its limit is per stream; without one, UDP would stop at 1 Mbit/s.
-    let per_stream = spec.rate.map(|rate| format!("{:.0}", rate.0 / f64::from(spec.streams)));
-    match spec.protocol {
-        Protocol::Udp => {
-            add("-l", spec.datagram.to_string());
-            add("-b", per_stream.unwrap_or_else(|| "0".into()));
-        }
-        Protocol::Tcp => {
-            if let Some(rate) = per_stream {
-                add("-b", rate);
-            }
-            if let Some(mss) = spec.mss {
-                add("-M", mss.to_string());
-            }
-        }
-    }
-    let flag = |on: bool, flag: &str| on.then(|| flag.to_owned());
-    all.extend(flag(spec.protocol == Protocol::Udp, "-u"));
-    all.extend(flag(spec.direction == Direction::Down, "-R"));
-    all.extend(flag(spec.direction == Direction::Both, "--bidir"));
-    all
-}
-
-fn missing(error: HostError) -> Error {
-    let hint = "install it: `apt install iperf3` or `opkg install iperf3`";
-    let absent = error.is_absent();
-    let error = Error::not_supported("run iperf3", error.reason());
-    if absent { error.hint(hint) } else { error }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -415,14 +311,6 @@ mod tests {
             assert_eq!(refused, Err(Unusable::Missing("sum_received")), "{rate}");
         }
         assert!(matches!(parse(b"", &up), Err(Unusable::NotAReport(_))));
-    }
-
-    #[test]
-    fn the_rate_is_split_over_the_streams() {
-        let spec =
-            LoadSpec { rate: Some(BitRate(80e6)), ..LoadSpec::udp(Direction::Down, 4, 1.5, None) };
-        let line = arguments(&spec, "198.18.2.2", PORT).join(" ");
-        assert_eq!(line, "-J -c 198.18.2.2 -p 5201 -P 4 -t 2 -l 1472 -b 20000000 -u -R");
     }
 
     /// Everything that versions 3.9 to 3.22 said, case by case (fixtures/iperf3/PROVENANCE.md).

@@ -60,6 +60,12 @@ impl CpuCounters {
         Ok(Self { at, ticks: ticks.into_iter().map(|t| (t.cpu, t)).collect(), softnet })
     }
 
+    /// How many CPUs there are.
+    #[must_use]
+    pub fn cpus(&self) -> usize {
+        self.ticks.len()
+    }
+
     /// What each CPU did between `before` and this. A CPU that was not online at both ends is left
     /// out.
     #[must_use]

@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
 use super::router::Router;
+use crate::bench::driver::{self, Driver, Target};
 use crate::bench::{self, Bed, beside};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
 use crate::host::Live;
-use crate::load::{LoadSpec, iperf3};
+use crate::load::LoadSpec;
 use crate::model::goal::{Goal, Quantity};
 use crate::model::measurement::{Direction, EvidenceClass, Experiment, Measurement};
 use crate::model::snapshot::NetDev;
@@ -115,13 +116,18 @@ impl ServerLoad {
     /// Refused when it does not; not supported without iperf3.
     pub fn check(&self, stop: &AtomicBool) -> Result<()> {
         let spec = LoadSpec { seconds: 1.0, omit: 0.0, streams: 1, ..self.load.clone() };
-        match iperf3::ask(self.server, &spec, stop) {
+        match driver::run(&self.host, &[], Driver::Iperf3, &self.target(), &spec, stop) {
             Err(e) if e.code() == ExitCode::Refused => {
                 Err(Error::new(ExitCode::Refused, format!("measure with {}", self.server), e)
                     .hint("on that machine: iperf3 -s"))
             }
             answer => answer.map(drop),
         }
+    }
+
+    fn target(&self) -> Target {
+        let server = Some(self.server.ip().to_string());
+        Target { server, port: Some(self.server.port()), processes: 1 }
     }
 }
 
@@ -138,8 +144,6 @@ impl Source for ServerLoad {
     fn measure(&self, direction: Direction, stop: &AtomicBool) -> Result<Measurement> {
         let spec = LoadSpec { direction, ..self.load.clone() };
         let devices: Vec<&str> = self.devices.iter().map(String::as_str).collect();
-        bench::server::measure(&self.host, &devices, &spec, stop, &mut || {
-            iperf3::ask(self.server, &spec, stop)
-        })
+        driver::own_traffic(&self.host, &devices, &self.target(), &spec, stop)
     }
 }

@@ -214,7 +214,7 @@ fn a_receiver_killed_during_the_run_leaves_no_figure() {
     let _alone = alone();
     let lab = lab!();
     let ends = context(&lab).ends;
-    let mut server = match load::iperf3::serve(&ends) {
+    let mut server = match load::iperf3::serve(&ends, 1) {
         Ok(server) => server,
         Err(e) if e.code() == ExitCode::NotSupported => skip!("{e}"),
         Err(e) => panic!("{e}"),
