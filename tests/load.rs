@@ -42,6 +42,8 @@ macro_rules! lab {
 
 #[path = "load/frames.rs"]
 mod frames;
+#[path = "load/headroom.rs"]
+mod headroom;
 #[path = "load/known.rs"]
 mod known;
 #[path = "load/refused.rs"]
