@@ -3,6 +3,8 @@
 #![allow(
     clippy::disallowed_methods,
     clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::panic,
     reason = "tests set their own scene"
 )]
 
@@ -13,8 +15,11 @@ use common::{Truth, refuse, simulate};
 use linerate::experiment::analyse;
 use linerate::model::goal::{Combination, Design, Factor, Predicted, Varied};
 use linerate::model::measurement::{Direction, Ended, Experiment, RefusalCode};
+use linerate::model::sweep::{GoalOutcome, KneeVerdict, Sweep, SweepKind, SweepPoint};
 use linerate::model::units::CpuId;
+use linerate::model::wire::PacketRate;
 use linerate::report::{html, markdown, text};
+use linerate::store::measured::{Measured, from_json};
 
 /// The usual end of a run: four candidates, two refused cells.
 fn usual() -> Experiment {
@@ -377,4 +382,75 @@ fn compares_page_and_drawing_hold_the_figures_that_it_prints() {
             assert!(page.contains(&value), "{name} lacks {value}: {page}");
         }
     }
+}
+
+/// A recorded sweep, with a router that forwards 31000 packets a second and no more.
+fn swept() -> Sweep {
+    let recorded = include_bytes!("../fixtures/formats/sweep-v1.json");
+    let Measured::Sweep(mut sweep) = from_json(recorded, "sweep").unwrap() else {
+        panic!("a sweep")
+    };
+    let point = sweep.points[0].clone();
+    let of = |rate: f64| {
+        let forwarded = rate.min(31_000.0);
+        let (sent, lost) = (rate as u64, (rate - forwarded) as u64);
+        SweepPoint {
+            asked: Some(PacketRate(rate)),
+            offered: Some(PacketRate(rate)),
+            achieved: PacketRate(forwarded),
+            sent: Some(sent),
+            lost: Some(lost),
+            ..point.clone()
+        }
+    };
+    sweep.points = (1..=10).map(|n| of(f64::from(n) * 5000.0)).collect();
+    let search = &mut sweep.searches[0];
+    search.trials = [50_000.0, 31_500.0, 30_000.0].map(of).to_vec();
+    for (result, lower) in search.results.iter_mut().zip([30_000.0, 31_100.0]) {
+        (result.outcome, result.lower) = (GoalOutcome::Found, Some(lower));
+    }
+    let knee = sweep.knee.as_mut().unwrap();
+    knee.verdict = KneeVerdict::Found;
+    (knee.holds_up_to, knee.fails_at, knee.estimate) =
+        (Some(30_000.0), Some(35_000.0), Some(31_000.0));
+    sweep.notes.push("a note with <b>tags</b> and \u{1b}[31mred".into());
+    *sweep
+}
+
+#[test]
+fn a_sweep_is_a_page_with_its_curves_and_what_was_found_marked() {
+    let page = html::sweep::page(&swept());
+    // 30000 and 31100 packets of 1472 bytes.
+    for mark in ["NDR 353 Mbit/s", "PDR 366 Mbit/s", "Knee: between 353.3 Mbit/s"] {
+        assert!(page.contains(mark), "{mark}");
+    }
+    let count = |what: &str| page.matches(what).count();
+    // Each run is in both drawings, a trial of the search in that of the loss.
+    assert_eq!((count("class=\"dot\""), count("class=\"ends\"")), (20, 3));
+    assert_eq!(count("class=\"band\""), 2, "the knee");
+    assert!(page.contains("38 %") || page.contains("38.00 %"), "half of what is offered is lost");
+    assert!(!page.contains("<b>tags") && page.contains("&lt;b&gt;tags"));
+    assert!(!page.contains("<script") && !page.contains("://"), "nothing from the network");
+    assert!(!page.contains('\u{1b}') && !page.contains("NaN"), "{page}");
+}
+
+#[test]
+fn a_sweep_of_nothing_but_refused_runs_is_a_page_too() {
+    let mut sweep = swept();
+    for point in &mut sweep.points {
+        (point.sent, point.lost, point.offered) = (None, None, None);
+    }
+    (sweep.searches, sweep.knee) = (Vec::new(), None);
+    for kind in [SweepKind::Rate, SweepKind::Frame, SweepKind::Mss, SweepKind::Mtu] {
+        sweep.kind = kind;
+        let page = html::sweep::page(&sweep);
+        assert!(page.ends_with("</html>") && !page.contains("NaN"), "{page}");
+    }
+    sweep.points.clear();
+    assert!(html::sweep::page(&sweep).contains("Nothing was searched for"));
+}
+
+#[test]
+fn a_sweep_in_markdown() {
+    insta::assert_snapshot!(linerate::report::sweep::markdown(&swept()));
 }

@@ -18,6 +18,8 @@ const LOST: f64 = 130.0;
 const ROW: f64 = 44.0;
 /// Room above for the names of the marks, a line for each of them.
 const NAMES: f64 = 15.0;
+/// The least that two labels of one axis need between them.
+const LABEL: f64 = 13.0;
 
 /// A rate that was found.
 struct Mark {
@@ -138,6 +140,7 @@ fn curve(sweep: &Sweep) -> Markup {
     let arrived = markup! {
         (axis(&ticks, 0.0, ARRIVED))
         (band(ARRIVED))
+        @for level in round_steps(highest) { (level_line(up(level), &format!("{level}"))) }
         line.grid x1=(x(0.0)) y1=(ARRIVED) x2=(per_cent(across.at(highest))) y2=(up(highest)) {}
         @for pair in means.windows(2) { @if let [from, to] = pair {
             line.thread x1=(x(from.0)) y1=(up(mbit(first, from.0 * (1.0 - from.1))))
@@ -147,21 +150,24 @@ fn curve(sweep: &Sweep) -> Markup {
             circle.dot cx=(per_cent(across.at(offered(p)))) cy=(up(offered(p) * (1.0 - lost(p)))) r="4" {}
         }
     };
-    let levels = [0.0, 0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0];
+    let mut levels: Vec<f64> = Vec::new();
+    for level in [0.0, 0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0] {
+        let apart = levels.last().is_none_or(|last| down(*last) - down(level) >= LABEL);
+        if apart && depth(level) <= worst {
+            levels.push(level);
+        }
+    }
     let losses = markup! {
         (axis(&ticks, 0.0, top + LOST))
         (band(top + LOST))
-        @for level in levels.into_iter().filter(|l| depth(*l) <= worst) {
-            line.grid x1="0" x2="100%" y1=(down(level)) y2=(down(level)) {}
-            text.value x="0" y=(down(level) - 3.0) { (format!("{} %", level * 100.0)) }
-        }
+        @for level in &levels { (level_line(down(*level), &format!("{} %", level * 100.0))) }
         @for p in &trials { circle.ends cx=(per_cent(across.at(offered(p)))) cy=(down(lost(p))) r="3.5" {} }
         @for pair in means.windows(2) { @if let [from, to] = pair {
             line.thread x1=(x(from.0)) y1=(down(from.1)) x2=(x(to.0)) y2=(down(to.1)) {}
         } }
         @for p in &series { circle.dot cx=(per_cent(across.at(offered(p)))) cy=(down(lost(p))) r="4" {} }
         @for (n, mark) in (1_u32..).zip(&marks) {
-            @let right = across.at(mbit(first, mark.packets)) > 60.0;
+            @let right = across.at(mbit(first, mark.packets)) > 50.0;
             text.boxed x=(x(mark.packets)) y=(NAMES * f64::from(n) - 3.0) dx=(if right { "-5" } else { "5" })
                 text-anchor=(if right { "end" } else { "start" }) {
                 (mark.name) " " (format!("{:.0}", mbit(first, mark.packets))) " Mbit/s"
@@ -189,6 +195,14 @@ fn curve(sweep: &Sweep) -> Markup {
                 }
             }
         }
+    }
+}
+
+/// A level across the drawing with what it stands for.
+fn level_line(at: f64, name: &str) -> Markup {
+    markup! {
+        line.grid x1="0" x2="100%" y1=(at) y2=(at) {}
+        text.value x="0" y=(at - 3.0) { (name) }
     }
 }
 
