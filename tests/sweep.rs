@@ -254,3 +254,40 @@ fn repeats_give_an_interval_and_a_floor_gives_no_ratio() {
     let text = stdout(&place.run(&["compare", &found, &found]));
     assert!(text.contains("no interval possible") && text.contains("1.000"), "{text}");
 }
+
+#[test]
+fn a_disk_that_is_full_at_the_end_does_not_take_what_was_measured() {
+    if !labs("a_disk_that_is_full_at_the_end_does_not_take_what_was_measured") {
+        return;
+    }
+    let place = Place::new("full");
+    let quick = ["sweep", "mss", "--sizes", "1460", "--repeats", "1", "--run", "0.2"];
+    let ran = place.run(&[&quick[..], &["-o", "/dev/full"]].concat());
+    assert_eq!(ran.status.code(), Some(2), "{}", stderr(&ran));
+    assert!(stderr(&ran).contains("no space left"), "{}", stderr(&ran));
+    assert!(
+        stdout(&ran).contains("1460") && stdout(&ran).contains("evidence:"),
+        "{}",
+        stdout(&ran)
+    );
+}
+
+#[test]
+fn a_record_can_be_reported_on_and_one_that_is_cut_short_is_refused_in_words() {
+    let place = Place::new("report");
+    let whole = place.changed("sweep-v1.json", "sweep.json", |_| ());
+    let text = place.run(&["report", &whole]);
+    assert_eq!(text.status.code(), Some(0), "{}", stderr(&text));
+    assert!(stdout(&text).contains("NDR (0.00 % lost)"), "{}", stdout(&text));
+    for (name, begins) in [("s.html", "<!DOCTYPE html>"), ("s.md", "# linerate: sweep of rate")] {
+        let ran = place.run(&["report", &whole, "-o", name]);
+        assert_eq!(ran.status.code(), Some(0), "{}", stderr(&ran));
+        let written = std::fs::read_to_string(place.dir.join(name)).unwrap();
+        assert!(written.starts_with(begins), "{written}");
+    }
+    let bytes = std::fs::read(place.dir.join(&whole)).unwrap();
+    std::fs::write(place.dir.join("half.json"), &bytes[..bytes.len() / 2]).unwrap();
+    let half = place.run(&["report", "half.json"]);
+    assert_eq!(half.status.code(), Some(2));
+    assert!(stderr(&half).contains("cut short"), "{}", stderr(&half));
+}

@@ -629,7 +629,7 @@ fn seconds_or_zero(text: &str) -> Result<f64, String> {
 pub(super) fn megabits(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(m) if m.is_finite() && m > 0.0 && m < 1e7 => Ok(m),
-        _ => Err("not a rate in Mbit/s".into()),
+        _ => Err("a rate in Mbit/s, above 0 and below 10000000".into()),
     }
 }
 

@@ -55,12 +55,14 @@ pub(super) fn run(context: &Context, args: &SweepArgs) -> Result<ExitCode> {
     // What was measured before something failed is kept.
     let sweep = tour.record(started);
     if let Some(sweep) = &sweep {
-        write_sweep(&args.output, sweep)?;
-        if out.json {
-            out.json(&SweepDocument::of(sweep))?;
+        // A full disk, or a reader that went away, must not take the other of the two too.
+        let written = write_sweep(&args.output, sweep);
+        let shown = if out.json {
+            out.json(&SweepDocument::of(sweep))
         } else {
-            out.data(text::render(out, sweep))?;
-        }
+            out.data(text::render(out, sweep))
+        };
+        written.and(shown)?;
         out.say(format_args!("record: {}", args.output.display()));
     }
     if ran? == SweepEnd::Interrupted {
