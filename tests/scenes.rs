@@ -7,6 +7,8 @@
 mod check;
 #[path = "scenes/reported.rs"]
 mod reported;
+#[path = "scenes/owners.rs"]
+mod owners;
 mod scene;
 
 use std::path::{Path, PathBuf};

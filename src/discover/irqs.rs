@@ -371,8 +371,15 @@ fn controller_lines<'a>(
     }
     let own = msi_in(host, &dir);
     let legacy = number::<u32>(host, &dir.join("irq")).filter(|&n| n != 0);
+    // A controller of USB 3 has two buses and one line, named after the first (drivers/usb/core/hcd.c,
+    // usb_add_hcd: only the primary one requests it), and a fast adapter is on the second.
+    let mut buses = host.list(&dir).unwrap_or_default();
+    buses.retain(|name| name.strip_prefix("usb").is_some_and(|n| n.parse::<u32>().is_ok()));
+    buses.push(hub);
     // `xhci-hcd:usb4`, `ehci_hcd:usb1`, `xhci-hcd.0.auto` never: the bus is after the colon.
-    let named = |action: &String| action.split_once(':').is_some_and(|(_, bus)| bus == hub);
+    let named = |action: &String| {
+        action.split_once(':').is_some_and(|(_, bus)| buses.iter().any(|b| b == bus))
+    };
     let mut found: Vec<Found<'a>> = table
         .rows
         .iter()
