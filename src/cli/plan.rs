@@ -322,6 +322,16 @@ fn text(
          over: packets that change CPU,",
     ));
     lines.push(out.dim("   100 % = one direction's (a model, not a measurement)"));
+    let load = |name: &str| model.predict(candidates.get(name)?).map(|p| p.largest);
+    let own = load(&chosen.name).filter(|_| chosen.name == candidates.preferred);
+    let least = candidates.list.iter().filter_map(|c| load(&c.name)).fold(f64::INFINITY, f64::min);
+    if own.is_some_and(|own| least < own * 0.99) {
+        lines.push(out.dim(
+            "   what has a smaller load hands packets over for less than 15 %, to the loss of one way, \
+             onto the interrupt's",
+        ));
+        lines.push(out.dim("   own core, or where the links are full without"));
+    }
     lines.push(String::new());
     lines.push(format!("{}: {}", out.bold(&chosen.name), chosen.reason));
     if let Some(model) = &plan.model {
