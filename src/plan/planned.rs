@@ -292,6 +292,7 @@ impl Writer<'_> {
         }
         text + &match gap(solution) {
             _ if solution.complete => "; searched to the end".into(),
+            gap if gap <= 0.0 => "; no placement has a smaller one".into(),
             gap => format!(
                 "; search ended after {} steps, at most {:.1} % above the best",
                 solution.nodes,
