@@ -5,10 +5,10 @@
 
 #[path = "scenes/check.rs"]
 mod check;
-#[path = "scenes/reported.rs"]
-mod reported;
 #[path = "scenes/owners.rs"]
 mod owners;
+#[path = "scenes/reported.rs"]
+mod reported;
 mod scene;
 
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@ use super::planned::{self, Planned};
 use super::profile::Profile;
 use super::spread::spread;
 use super::stages::Traffic;
-use super::{baseline, cost, flow, name, owned};
+use super::{baseline, channels, cost, flow, name, owned};
 use crate::model::cpuset::CpuSet;
 use crate::model::knob::{Knob, Value};
 use crate::model::order::OneByOne;
@@ -102,6 +102,7 @@ pub fn candidates_for(snapshot: &Snapshot, request: &Request) -> Candidates {
     }
     complete(&mut found.list);
     for (name, made) in [
+        (name::CHANNELS, channels::candidate(snapshot, &request.traffic, request.profile)),
         (name::FLOWTABLE, flow::candidate(snapshot)),
         (name::OPENWRT_1, baseline::openwrt(snapshot, false)),
         (name::OPENWRT_2, baseline::openwrt(snapshot, true)),

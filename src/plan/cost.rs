@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use super::flow;
 use super::intake::Intake;
 use super::problem::{Micro, ONE, Placement, Problem};
 use super::profile::Profile;
 use super::stages::{self, Traffic};
+use super::{channels, flow};
 use crate::model::cpuset::CpuSet;
 use crate::model::knob::{Knob, Value};
 use crate::model::measurement::Direction;
@@ -83,6 +83,11 @@ impl<'a> Model<'a> {
     pub fn predict(&self, candidate: &Candidate) -> Option<Prediction> {
         if self.opaque {
             return None;
+        }
+        if let Some(grown) = channels::asked(self.snapshot, candidate) {
+            let mut steering = candidate.clone();
+            steering.settings.retain(|c| !matches!(c.knob, Knob::Channels { .. }));
+            return Model::new(&grown, &self.traffic, self.profile).predict(&steering);
         }
         if let Some(offloading) = flow::offloaded(self.snapshot, candidate) {
             let mut steering = candidate.clone();

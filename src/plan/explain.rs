@@ -35,6 +35,13 @@ pub const SETTINGS: &[Setting] = &[
                Forwarded packets are read by none: no effect on them.",
     },
     Setting {
+        name: "channels",
+        also: &["queues", "combined", "rss"],
+        text: "How many hardware queues a card has, each with an interrupt of its own. The card \
+               hashes flows over them, so that CPUs share the work without handing packets to each \
+               other. No effect where the hash fails: PPPoE on most cards, switch tags.",
+    },
+    Setting {
         name: "xps-cpus",
         also: &["xps", "xps_cpus", "xps-rxqs"],
         text: "Transmit packet steering: which TX queue a CPU uses. No effect with one TX queue; \

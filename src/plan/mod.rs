@@ -14,7 +14,9 @@
 
 mod amount;
 mod baseline;
+mod bound;
 mod candidates;
+mod channels;
 pub mod cost;
 mod costs;
 mod explain;
@@ -70,6 +72,8 @@ pub mod name {
     pub const OPENWRT_2: &str = "openwrt-2";
     /// All CPUs everywhere.
     pub const ALL_CPUS: &str = "all-cpus";
+    /// A hardware queue for each CPU near the card.
+    pub const CHANNELS: &str = "channels";
     /// Established connections past netfilter and routing.
     pub const FLOWTABLE: &str = "flowtable";
     /// irqbalance's first placement.

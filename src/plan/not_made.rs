@@ -1,5 +1,6 @@
 //! What a profile sets beside the placement, and what is not set although one might expect it.
 
+use super::channels;
 use super::costs::Costs;
 use super::flow;
 use super::intake::Intake;
@@ -133,6 +134,9 @@ pub(super) fn list(
         if let Some(why) = queue.unsteered.as_ref().filter(|w| w.starts_with("it is not known")) {
             say("rps-cpus", format!("{} rx-{}: {why}", queue.device, queue.index));
         }
+    }
+    if let Some(more) = channels::not_made(snapshot, intake) {
+        say("channels", more);
     }
     say("xps-cpus", xps(intake));
     if profile != Profile::Endpoint {

@@ -192,6 +192,17 @@ pub(super) fn rss_defeated(snapshot: &Snapshot, device: &NetDev) -> Option<Strin
     if device.rx_queues.len() < 2 {
         return None;
     }
+    if let Some(why) = rss_would_fail(snapshot, device) {
+        return Some(why);
+    }
+    let table = device.settings.rss.as_ref().map(|r| r.table.as_slice())?;
+    let first = table.first()?;
+    table.iter().all(|q| q == first).then(|| format!("{}'s RSS table has one queue", device.name))
+}
+
+/// Why a device's hash puts all packets on one queue, however many there are.
+#[must_use]
+pub(super) fn rss_would_fail(snapshot: &Snapshot, device: &NetDev) -> Option<String> {
     if let Some(port) =
         snapshot.netdevs.iter().find(|d| d.conduit.as_deref() == Some(device.name.as_str()))
     {
@@ -206,9 +217,7 @@ pub(super) fn rss_defeated(snapshot: &Snapshot, device: &NetDev) -> Option<Strin
             device.name
         ));
     }
-    let table = device.settings.rss.as_ref().map(|r| r.table.as_slice())?;
-    let first = table.first()?;
-    table.iter().all(|q| q == first).then(|| format!("{}'s RSS table has one queue", device.name))
+    None
 }
 
 /// Makes the planner's question of a router.

@@ -2,6 +2,7 @@
 
 mod baselines;
 mod boards;
+mod factor;
 mod flow;
 mod oracle;
 mod recipes;
@@ -146,8 +147,11 @@ fn a_lab_has_the_lone_interrupt_case_as_an_explicit_mask() {
     let lines = [name::IRQ_SPREAD, name::IRQ_SPREAD_RPS];
     assert_eq!(
         left_out,
-        [&lines[..], &[name::FLOWTABLE, name::OPENWRT_1, name::OPENWRT_2, name::IRQBALANCE]]
-            .concat()
+        [
+            &lines[..],
+            &[name::CHANNELS, name::FLOWTABLE, name::OPENWRT_1, name::OPENWRT_2, name::IRQBALANCE]
+        ]
+        .concat()
     );
 }
 

@@ -4,6 +4,7 @@
 use linerate::model::knob::{Knob, Value};
 use linerate::model::plan::Candidate;
 use linerate::model::snapshot::{IrqRole, Snapshot};
+use linerate::model::stack::Layer;
 use linerate::plan::{self, Candidates, name};
 
 use super::{look, set};
@@ -43,6 +44,51 @@ fn a_server_of_two_nodes_has_each_cards_queues_on_its_own_node() {
         assert_eq!(on, node.collect::<Vec<_>>(), "{card}");
     }
     assert_eq!(steered(&chosen), []);
+}
+
+/// The same with half of a card's queues, as somebody once told it (`ethtool -L enp1s0 combined 4`).
+#[test]
+fn a_card_with_fewer_queues_than_cpus_could_have_more_and_a_line_for_each() {
+    let mut snapshot = look("owner-server-16-ixgbe");
+    assert!(plan::candidates(&snapshot).get(name::CHANNELS).is_none(), "eight for eight CPUs");
+    let card = snapshot.netdevs.iter_mut().find(|d| d.name == "enp1s0").unwrap();
+    card.rx_queues.truncate(4);
+    card.tx_queues.truncate(4);
+    card.settings.channels.as_mut().unwrap().insert("combined".into(), 4);
+    card.settings.rss.as_mut().unwrap().table = vec![0, 1, 2, 3];
+    snapshot.irqs.retain(|i| i.id.device != "enp1s0" || i.id.queue < 4);
+    let found = plan::candidates(&snapshot);
+    let more = found.get(name::CHANNELS).unwrap();
+    let channels: Vec<_> = more
+        .changes()
+        .filter(|c| matches!(c.knob, Knob::Channels { .. }))
+        .map(|c| (c.knob.to_string(), c.after.clone()))
+        .collect();
+    assert_eq!(channels, [("combined channels of enp1s0".to_owned(), Value::Count(8))]);
+    let mut on: Vec<u32> = lines(more, "enp1s0").map(|l| l.1).collect();
+    on.sort_unstable();
+    assert_eq!(on, [0, 1, 2, 3, 4, 5, 6, 7], "also the four that are not there yet");
+    // It is by name only, with its reason, and the model has it better than what there is.
+    assert_ne!(found.preferred, name::CHANNELS);
+    let said = &found.planned.as_ref().unwrap().not_made;
+    let said = said.iter().find(|n| n.setting == "channels").unwrap();
+    assert!(said.reason.contains("enp1s0 has 4 of at most 63 for 8 CPUs"), "{}", said.reason);
+    let load = |c: &Candidate| plan::cost::predict(&snapshot, c).unwrap().largest;
+    let planned = found.get(name::PLANNED).unwrap();
+    assert!(load(more) < 0.9 * load(planned), "{} {}", load(more), load(planned));
+    // Where the card's hash fails, more queues bring nothing.
+    let layer = |device: &str, kind: &str, below| Layer {
+        device: device.into(),
+        kind: kind.into(),
+        role: None,
+        by: String::new(),
+        below,
+    };
+    let port = layer("enp1s0", "nic ixgbe", vec![]);
+    snapshot.stack.push(layer("ppp0", "pppoe", vec![port]));
+    let found = plan::candidates(&snapshot);
+    let why = found.left_out.iter().find(|(what, _)| *what == name::CHANNELS).unwrap();
+    assert!(why.1.contains("ppp0 is PPPoE"), "{}", why.1);
 }
 
 #[test]

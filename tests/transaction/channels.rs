@@ -140,3 +140,25 @@ fn killed_at_any_write_of_it_the_next_call_restores_everything() {
         }
     }
 }
+
+#[test]
+fn what_plan_proposes_for_a_card_with_few_queues_can_be_made_and_undone() {
+    let (fake, scratch) = (worn(), Scratch::new());
+    let old = state(&fake);
+    let mut snapshot = fake.snapshot();
+    let card = snapshot.netdevs.iter_mut().find(|d| d.name == "eth0").unwrap();
+    let now = card.rx_queues.len() as u64;
+    card.settings.channels = Some([("combined".into(), now), ("combined-max".into(), 8)].into());
+    let found = linerate::plan::candidates(&snapshot);
+    let plan = found.get(linerate::plan::name::CHANNELS).unwrap();
+    let lines = plan
+        .settings
+        .iter()
+        .filter(|c| c.knob.device() == Some("eth0") && matches!(c.knob, Knob::IrqAffinity { .. }));
+    assert!(lines.count() as u64 > now, "{plan:?}");
+    apply_anew(&fake, &fake, plan, &scratch).unwrap();
+    assert!(verify(&fake, &fake.snapshot(), plan).in_force());
+    let done = do_rollback(&fake, &scratch).unwrap();
+    assert_eq!(state(&fake), old, "{:?}", done.notes);
+    assert!(scratch.is_clean());
+}

@@ -142,6 +142,16 @@ impl<'a> Menu<'a> {
             for (name, other) in &self.found.folded {
                 out.say(out.dim(format!("{name} is the same as {other}: measured once")));
             }
+            if let Some(more) = self.found.get(name::CHANNELS) {
+                let asked = more.changes().filter(|c| matches!(c.knob, Knob::Channels { .. }));
+                for change in asked {
+                    out.say(format_args!(
+                        "worth an experiment of its own: {} {} instead of {} ({}); linerate plan \
+                         --candidate {}, apply it, and tune again",
+                        change.knob, change.after, change.before, change.reason, more.name
+                    ));
+                }
+            }
         }
         let baseline = self.usual_baseline(args);
         let base = self.find(&baseline)?;
@@ -179,7 +189,15 @@ impl<'a> Menu<'a> {
     }
 
     fn find(&self, wanted: &str) -> Result<Candidate> {
-        plan_verb::named(&self.ground(), &self.traffic, wanted)
+        let found = plan_verb::named(&self.ground(), &self.traffic, wanted)?;
+        if found.changes().any(|c| matches!(c.knob, Knob::Channels { .. })) {
+            let why = "queues and interrupts come and go with channels: they can't change within \
+                       an experiment";
+            return Err(Error::not_supported(format!("measure {wanted}"), why).hint(format!(
+                "linerate plan --candidate {wanted}, apply it, tune again, and compare the results"
+            )));
+        }
+        Ok(found)
     }
 
     fn factorial(&self, args: &TuneArgs, factors: &[Factor], out: &Output) -> Result<Chosen> {
