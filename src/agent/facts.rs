@@ -20,6 +20,7 @@ use crate::parse::{keyvalue, snmp};
 use crate::sample::{CpuCounters, DeviceCounters, Health};
 use crate::sys::route;
 
+const LOOPBACK: &str = "lo";
 /// `ARPHRD_ETHER` (include/uapi/linux/if_arp.h).
 const ETHERNET: &str = "1";
 
@@ -67,7 +68,11 @@ fn way(host: &Live, to: IpAddr) -> Result<WayOut> {
     // No packet leaves: the kernel only looks up the way.
     socket.connect((to, 9)).map_err(failed)?;
     let from = socket.local_addr().map_err(failed)?.ip();
-    let device = route::device_towards(to).map_err(failed)?;
+    let mut device = route::device_towards(to).map_err(failed)?;
+    if device == LOOPBACK && !to.is_loopback() {
+        // Its own address: others come by the device that has it.
+        device = route::device_with(to).map_err(failed)?;
+    }
     let dir = Path::new("/sys/class/net").join(&device);
     let read = |file: &str| host.text(&dir.join(file)).ok()?.parse::<u32>().ok();
     // -1 for a link that is down, and nothing from devices without a link.

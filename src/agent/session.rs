@@ -20,6 +20,10 @@ use crate::load::spinner::Spinners;
 use crate::model::cpuset::CpuSet;
 use crate::model::histogram::Histogram;
 
+/// How long somebody who comes waits for the one before to leave, looking as often.
+const LEAVING: Duration = Duration::from_secs(3);
+const TURN: Duration = Duration::from_millis(20);
+
 /// What all connections to an agent share.
 pub(super) struct Shared<'a> {
     pub(super) token: Option<&'a Token>,
@@ -97,7 +101,16 @@ struct Turn<'a>(&'a Mutex<Option<String>>);
 
 impl<'a> Turn<'a> {
     fn take(shared: &'a Shared<'_>, lines: &mut Lines, peer: &str) -> Option<Self> {
-        let mut served = shared.served.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let hold = || shared.served.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // Whoever was served just now may have left without the last word.
+        let patience = clock::monotonic() + LEAVING;
+        let mut served = hold();
+        while served.is_some() && clock::monotonic() < patience {
+            drop(served);
+            // Cut short, it is turned away or served as well.
+            let _whole = clock::wait_until(clock::monotonic() + TURN, TURN, shared.stop);
+            served = hold();
+        }
         if let Some(other) = served.as_ref() {
             let error = Error::new(ExitCode::Refused, "agent", format!("busy with {other}"))
                 .hint("one measurement at a time; wait for it to end");

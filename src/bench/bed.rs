@@ -12,6 +12,7 @@ use crate::load::latency::{self, Probing};
 use crate::load::spinner::{Spinners, Spinning};
 use crate::load::{self, LoadResult, LoadSpec, Moment};
 use crate::model::measurement::{Direction, EvidenceClass, Experiment, Measurement, Protocol};
+use crate::model::units::BitRate;
 use crate::sample::{DeviceCounters, DevicesUse, Health, Settings};
 
 /// A router with a load generator at each side: a lab on this machine, or agents on others.
@@ -50,6 +51,10 @@ pub trait Bed: Sync {
     fn shared_cpus(&self) -> bool;
     /// Largest IP packet on the path, bytes.
     fn mtu(&self) -> u32;
+    /// Rate of the slowest link on the path that is known, bit/s on the wire.
+    fn link(&self) -> Option<BitRate> {
+        None
+    }
     /// Connections of the load that are in the router's flowtable now; `None` where there is none.
     fn offloaded(&self, _spec: &LoadSpec) -> Option<u64> {
         None
@@ -69,6 +74,10 @@ pub trait Bed: Sync {
     fn spin(&self) -> Result<Box<dyn Spinning>>;
     /// The router's hottest zone now.
     fn celsius(&self) -> Option<f64>;
+    /// Whether a way that does not carry the load now may do so in a moment: real links come up slowly.
+    fn may_come_back(&self) -> bool {
+        false
+    }
     /// Notes in the record of an experiment what its load runs on.
     fn note(&self, _experiment: &mut Experiment) {}
     /// What else is known after a run; `offloaded` is the most that [`Bed::offloaded`] told.

@@ -16,7 +16,7 @@ use crate::host::{HostError, Live, clock, command};
 use crate::load::iperf3::{self, IperfFlow, Report, Unusable};
 use crate::load::speedtest::{self, Line, Way};
 use crate::load::{LoadSpec, iperf2};
-use crate::model::measurement::{Direction, Flow, Measurement, Refusal, RefusalCode, SideFigures};
+use crate::model::measurement::{Direction, Flow, Measurement, Refusal, RefusalCode};
 use crate::sample::{CpuCounters, DeviceCounters, Health};
 
 /// Time over the test's own for connecting and exchanging results.
@@ -229,9 +229,11 @@ pub fn own_traffic(
     stop: &AtomicBool,
 ) -> Result<Measurement> {
     let mut run = match run(host, devices, Driver::Iperf3, target, spec, stop) {
-        Ok(driven) => driven.runs.into_iter().next().unwrap_or_else(|| blank(spec.direction)),
+        Ok(driven) => {
+            driven.runs.into_iter().next().unwrap_or_else(|| Measurement::blank(spec.direction))
+        }
         Err(e) if e.code() == ExitCode::Refused => {
-            let mut none = blank(spec.direction);
+            let mut none = Measurement::blank(spec.direction);
             let why = e.to_string();
             none.refusals.push(Refusal { code: RefusalCode::NoAcknowledgement, why });
             none
@@ -389,7 +391,7 @@ fn by_iperf(report: &Report, spec: &LoadSpec) -> (Vec<Measurement>, Option<Line>
         seconds: report.flows.iter().map(|f| f.seconds).fold(0.0, f64::max),
         flows: report.flows.iter().map(|f| flow_of(f, client)).collect(),
         refusals,
-        ..blank(spec.direction)
+        ..Measurement::blank(spec.direction)
     };
     (vec![run], None)
 }
@@ -442,25 +444,9 @@ fn by_line(line: Line) -> (Vec<Measurement>, Option<Line>) {
             generator_cpu: 0.0,
             sent_by: None,
         }],
-        ..blank(direction)
+        ..Measurement::blank(direction)
     };
     (vec![one(Direction::Down, line.down), one(Direction::Up, line.up)], Some(line))
-}
-
-fn blank(direction: Direction) -> Measurement {
-    Measurement {
-        direction,
-        flows: Vec::new(),
-        seconds: 0.0,
-        packet_bytes: 0.0,
-        cpus: Vec::new(),
-        devices: Vec::new(),
-        beside: SideFigures::default(),
-        refusals: Vec::new(),
-        notes: Vec::new(),
-        series: Vec::new(),
-        settings: Vec::new(),
-    }
 }
 
 #[cfg(test)]

@@ -219,7 +219,12 @@ impl Sweeper<'_> {
             Some(maximum) => maximum,
             None => match self.most(frame, first, &mut record.trials)? {
                 Some(most) => {
-                    record.capped = Some("the sender could not send more".to_owned());
+                    let line = self.bed.link().map(|link| frame.most_per_second(link));
+                    let why = match line {
+                        Some(line) if most >= line => "the link carries no more",
+                        _ => "the sender could not send more",
+                    };
+                    record.capped = Some(why.to_owned());
                     most
                 }
                 None => {
@@ -242,7 +247,8 @@ impl Sweeper<'_> {
         Ok(record)
     }
 
-    /// What the generator sends when nothing holds it back; `None` when it ended before that is known.
+    /// What the generator sends when nothing holds it back, and its link carries: what a sender's own
+    /// queue drops above that would pass for the router's loss. `None` when it ended before that is known.
     /// The runs that it took are added to `tried`.
     ///
     /// # Errors
@@ -260,8 +266,9 @@ impl Sweeper<'_> {
             let Some(point) = kept(self.offer(frame, None, seconds))? else { return Ok(None) };
             let offered = point.offered.filter(|rate| rate.0 > 0.0);
             tried.push(point);
-            if offered.is_some() {
-                return Ok(offered);
+            if let Some(PacketRate(offered)) = offered {
+                let line = self.bed.link().map(|link| frame.most_per_second(link).0);
+                return Ok(Some(PacketRate(line.map_or(offered, |line| offered.min(line)))));
             }
         }
         Err(Error::new(ExitCode::Refused, "sweep: find the highest rate", why_refused(tried)))

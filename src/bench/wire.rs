@@ -93,9 +93,9 @@ impl Wire {
         // The WAN host's way back leads to the router, or to the LAN; behind NAT it may know none.
         let back = middle.iter().flat_map(|r| &r.facts.ways).find(|w| w.to == address);
         let back = back.map(|w| w.from).or(from.first().copied());
-        if let Some(back) = back
-            && let Ok(facts) = facts(&wan, &[back])
-        {
+        // Then it is the device that has the address by which it is found, unless that is a router's.
+        let known = back.and_then(|back| facts(&wan, &[back]).ok());
+        if let Some(facts) = known.or_else(|| facts(&wan, &[address]).ok()) {
             far.facts = facts;
         }
         let parties: Vec<Party> = [near, far].into_iter().chain(middle).collect();
@@ -106,14 +106,6 @@ impl Wire {
         beat(agents.clone(), Arc::clone(&over))?;
         let (seen, said) = (Mutex::default(), AtomicU64::new(0));
         Ok(Self { parties, address, shared, agents, here, seen, said, over })
-    }
-
-    /// The rate of the slowest link that is known, bit/s; `None` in namespaces of one machine, whose
-    /// links have none.
-    #[must_use]
-    pub fn link(&self) -> Option<BitRate> {
-        let ways = self.parties.iter().flat_map(|p| &p.facts.ways).filter(|_| !self.shared);
-        ways.filter_map(|way| way.speed).min().map(|mbit| BitRate(f64::from(mbit) * 1e6))
     }
 
     /// The router, as far as it is known.
@@ -339,6 +331,12 @@ impl Bed for Wire {
         ways.map(|way| way.mtu).min().unwrap_or(1500)
     }
 
+    /// Namespaces of one machine have none.
+    fn link(&self) -> Option<BitRate> {
+        let ways = self.parties.iter().flat_map(|p| &p.facts.ways).filter(|_| !self.shared);
+        ways.filter_map(|way| way.speed).min().map(|mbit| BitRate(f64::from(mbit) * 1e6))
+    }
+
     /// By what the receiving host itself says that it dropped: its card's counters would take others'
     /// packets for ours.
     fn lost_behind(&self, run: &Measurement, _: u64, _: u32) -> u64 {
@@ -367,6 +365,11 @@ impl Bed for Wire {
 
     fn celsius(&self) -> Option<f64> {
         self.sample(2).ok().flatten()?.health.celsius()
+    }
+
+    /// As long as everybody is there.
+    fn may_come_back(&self) -> bool {
+        self.agents.iter().all(|agent| agent.ask(&Request::Watch).is_ok())
     }
 
     fn note(&self, experiment: &mut Experiment) {

@@ -35,7 +35,8 @@ pub struct WireArgs {
     /// The host before the router, where another agent runs, or `here`
     #[arg(long, value_name = "HOST[:PORT]", requires = "lan")]
     pub wan: Option<String>,
-    /// The router's own agent, or `here`, to see its CPUs and compare its counters
+    /// The router's own agent, or `here`, to see its CPUs and compare its counters; `tune` changes
+    /// the router and wants `here`
     #[arg(long, value_name = "HOST[:PORT]", requires = "lan")]
     pub router: Option<String>,
     /// Where the LAN host finds the WAN host [default: the HOST of --wan]

@@ -38,7 +38,8 @@ impl Histogram {
         if at >= BUCKETS {
             return false;
         }
-        if self.counts.len() <= at {
+        // What is empty has no place: equal contents are equal.
+        if self.counts.len() <= at && count > 0 {
             self.counts.resize(at + 1, 0);
         }
         if let Some(sum) = self.counts.get_mut(at) {

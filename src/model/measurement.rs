@@ -236,6 +236,24 @@ pub struct Measurement {
 }
 
 impl Measurement {
+    /// Nothing, yet.
+    #[must_use]
+    pub fn blank(direction: Direction) -> Self {
+        Self {
+            direction,
+            flows: Vec::new(),
+            seconds: 0.0,
+            packet_bytes: 0.0,
+            cpus: Vec::new(),
+            devices: Vec::new(),
+            beside: SideFigures::default(),
+            refusals: Vec::new(),
+            notes: Vec::new(),
+            series: Vec::new(),
+            settings: Vec::new(),
+        }
+    }
+
     /// Whether the figure stands.
     #[must_use]
     pub fn is_valid(&self) -> bool {

@@ -1,17 +1,20 @@
 //! Where the load of an experiment comes from.
 
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use super::router::Router;
 use crate::bench::driver::{self, Driver, Target};
 use crate::bench::{self, Bed, beside};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
-use crate::host::Live;
+use crate::host::{Live, clock};
 use crate::load::LoadSpec;
 use crate::model::goal::{Goal, Quantity};
-use crate::model::measurement::{Direction, EvidenceClass, Experiment, Measurement};
+use crate::model::measurement::{
+    Direction, EvidenceClass, Experiment, Measurement, Refusal, RefusalCode,
+};
 use crate::model::snapshot::NetDev;
 
 /// Something that loads a router and measures what came of it.
@@ -28,6 +31,10 @@ pub trait Source {
     /// When nothing could be measured at all; a doubtful figure is a refusal in the measurement.
     fn measure(&self, direction: Direction, stop: &AtomicBool) -> Result<Measurement>;
 }
+
+/// How long a link may take to carry something again after a setting of its card: autonegotiation takes
+/// seconds.
+const LINK: Duration = Duration::from_secs(10);
 
 /// A load through a router, of a lab or between agents, and what is looked at beside it for a goal.
 pub struct BedLoad<'a> {
@@ -62,6 +69,31 @@ impl Source for BedLoad<'_> {
     }
 
     fn measure(&self, direction: Direction, stop: &AtomicBool) -> Result<Measurement> {
+        let patience = clock::monotonic() + LINK;
+        loop {
+            match self.once(direction, stop) {
+                Err(e)
+                    if e.code() == ExitCode::Refused
+                        && !stop.load(Ordering::Relaxed)
+                        && self.bed.may_come_back() =>
+                {
+                    if clock::monotonic() >= patience {
+                        let refusal = Refusal { code: RefusalCode::NoTraffic, why: e.to_string() };
+                        return Ok(Measurement {
+                            refusals: vec![refusal],
+                            ..Measurement::blank(direction)
+                        });
+                    }
+                    clock::sleep(LINK / 20);
+                }
+                measured => return measured,
+            }
+        }
+    }
+}
+
+impl BedLoad<'_> {
+    fn once(&self, direction: Direction, stop: &AtomicBool) -> Result<Measurement> {
         let spec = LoadSpec { direction, ..self.load.clone() };
         let mut measured = None;
         if self.latency {
