@@ -233,3 +233,42 @@ fn a_profile_says_that_the_rules_take_the_time() {
         assert!(attempt < 5, "no packets are seen while they flow: {seen:?}");
     }
 }
+
+/// Asked for an hour, so that one that only finds out at the end is one that never comes back.
+#[test]
+fn a_profile_that_can_not_be_says_why_at_once() {
+    let scratch = Scratch::new("denied");
+    let program = scratch.0.join("linerate");
+    fs::copy(env!("CARGO_BIN_EXE_linerate"), &program).unwrap();
+    let as_other = |drop: &[&str]| {
+        let mut command = Command::new("timeout");
+        command.args(["120", "setpriv"]).args(drop).arg(&program).args(["profile", "3600"]);
+        command.output().unwrap()
+    };
+    let works = Command::new("setpriv").args(["--bounding-set", "-syslog", "true"]).output();
+    if !works.is_ok_and(|output| output.status.success()) {
+        return eprintln!("SKIPPED (optional) denied profile: no setpriv here, or not root");
+    }
+    let setting = |name: &str| {
+        let text = fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
+        text.trim().parse::<i32>().ok()
+    };
+    // Where anybody may look at everything there is nothing to be said.
+    if let Some(level) = setting("perf_event_paranoid").filter(|level| *level > 0) {
+        let output = as_other(&["--reuid", "65534", "--clear-groups"]);
+        assert_eq!(output.status.code(), Some(4), "{}", err(&output));
+        let said = err(&output);
+        assert!(said.contains(&format!("kernel.perf_event_paranoid is {level} here")), "{said}");
+    }
+    // CAP_SYSLOG is what /proc/kallsyms asks for; kernel/ksyms_common.c, kallsyms_show_value.
+    if setting("perf_event_paranoid").is_some_and(|level| level > 1) {
+        let output = as_other(&["--bounding-set", "-syslog"]);
+        let said = err(&output);
+        if said.contains("perf_event_open") {
+            return eprintln!("SKIPPED (optional) profile without symbols: {said}");
+        }
+        assert_eq!(output.status.code(), Some(4), "{said}");
+        assert!(said.contains("/proc/kallsyms: it is missing or hides its addresses"), "{said}");
+        assert!(said.contains("hint: ") && said.contains("kernel.kptr_restrict"), "{said}");
+    }
+}

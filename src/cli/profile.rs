@@ -52,6 +52,12 @@ pub(super) fn run(context: &Context, args: &ProfileArgs) -> Result<ExitCode> {
     let online: Vec<u32> = cpus.iter().filter(|c| c.online).map(|c| c.id.0).collect();
     let stop = interrupt::stop_flag()?;
     let (mut samplers, source) = open(host, &online, args.frequency)?;
+    // Before anybody waits for what could not be named.
+    let symbols = host.read(Path::new("/proc/kallsyms")).unwrap_or_default();
+    let symbols = Symbols::read(&symbols);
+    if symbols.is_empty() {
+        return Err(unnamed(host));
+    }
     out.say(match source {
         Source::Cycles => format!("looking for {} s, by the processors' cycles", args.seconds),
         Source::Clock => format!(
@@ -76,15 +82,6 @@ pub(super) fn run(context: &Context, args: &ProfileArgs) -> Result<ExitCode> {
     }
     drop(samplers);
     let looked = (clock::monotonic() - begun).as_secs_f64();
-    let symbols = host.read(Path::new("/proc/kallsyms")).unwrap_or_default();
-    let symbols = Symbols::read(&symbols);
-    if symbols.is_empty() {
-        return Err(Error::not_permitted(
-            "name the kernel's functions: /proc/kallsyms",
-            "it is missing or hides its addresses, so nothing can be said of what was sampled",
-        )
-        .hint("run as root with sysctl kernel.kptr_restrict=0 or 1; CONFIG_KALLSYMS is needed"));
-    }
     let mut profile = Profile::default();
     for (cpu, samples) in online.iter().zip(&samples) {
         let named = samples.kernel.iter().map(|chain| names(&symbols, chain));
@@ -130,6 +127,22 @@ fn open(host: &dyn HostRead, cpus: &[u32], frequency: u32) -> Result<(Vec<Sample
                 .hint("the kernel needs CONFIG_PERF_EVENTS"))
         }
     }
+}
+
+fn unnamed(host: &dyn HostRead) -> Error {
+    let hidden = host.read(Path::new("/proc/sys/kernel/kptr_restrict")).unwrap_or_default();
+    let hidden = String::from_utf8_lossy(&hidden).trim().to_owned();
+    let hint = match hidden.as_str() {
+        "2" => "kernel.kptr_restrict is 2 here, which hides them from root too: 0 or 1".to_owned(),
+        _ => {
+            "run as root with sysctl kernel.kptr_restrict=0 or 1; CONFIG_KALLSYMS is needed".into()
+        }
+    };
+    Error::not_permitted(
+        "name the kernel's functions: /proc/kallsyms",
+        "it is missing or hides its addresses, so nothing could be said of what is sampled",
+    )
+    .hint(hint)
 }
 
 fn denied(host: &dyn HostRead, e: &io::Error) -> Error {
