@@ -56,7 +56,7 @@ pub(super) fn patterns(
         return vec![pattern("the packets of the load file", devices.iter().map(part).collect())];
     }
     let acks = traffic.costs.ack;
-    let Some((wan, lan, named)) = groups(snapshot, devices) else {
+    let Some(Groups { wan, lan, sided, named }) = groups(snapshot, devices) else {
         return vec![pattern("both ways at once", vec![1.0 + acks; devices.len()])];
     };
     let mix = |data: &[f64], other: &[f64]| -> Vec<f64> {
@@ -82,7 +82,9 @@ pub(super) fn patterns(
             Direction::Down => (named(true), mix(&wan, &lan), mix(&lan, &wan), &alone),
             Direction::Up => (named(false), mix(&lan, &wan), mix(&wan, &lan), &alone),
         };
-        Pattern { words, direction: Some(direction), receives, sends, link: full(data) }
+        let known = sided || direction == Direction::Both;
+        let direction = known.then_some(direction);
+        Pattern { words, direction, receives, sends, link: full(data) }
     };
     // On one device, or a switch's conduit, the ways differ in nothing.
     let alike = wan == lan;
@@ -94,10 +96,19 @@ pub(super) fn patterns(
     asked.iter().map(|direction| all(*direction)).collect()
 }
 
-type Groups = (Vec<f64>, Vec<f64>, Box<dyn Fn(bool) -> String>);
+/// Which devices the ways lead between.
+struct Groups {
+    /// Each device's part of the WAN.
+    wan: Vec<f64>,
+    /// Each device's part of the LAN.
+    lan: Vec<f64>,
+    /// Whether it is known which is which.
+    sided: bool,
+    /// What the way from the WAN is called, or the other.
+    named: Box<dyn Fn(bool) -> String>,
+}
 
-/// Each device's part of the WAN and of the LAN, and what the ways are called; `None` where the
-/// sides can't be told apart.
+/// The sides of a router; `None` where its devices can't be told apart.
 fn groups(snapshot: &Snapshot, devices: &[&NetDev]) -> Option<Groups> {
     let sides: Vec<Vec<Side>> = devices.iter().map(|d| above(snapshot, &d.name).sides).collect();
     // A device without a side may serve users; it is not taken for idle.
@@ -109,11 +120,12 @@ fn groups(snapshot: &Snapshot, devices: &[&NetDev]) -> Option<Groups> {
     };
     if let (Some(wan), Some(lan)) = (on(Side::Wan), on(Side::Lan)) {
         let named = |down: bool| if down { "down" } else { "up" }.to_owned();
-        return Some((wan, lan, Box::new(named)));
+        return Some(Groups { wan, lan, sided: true, named: Box::new(named) });
     }
     // Between two devices there are two ways, whatever they are called.
     let [first, second] = devices else { return None };
     let (first, second) = (first.name.clone(), second.name.clone());
     let named = move |down| format!("from {} alone", if down { &second } else { &first });
-    Some((vec![0.0, 1.0], vec![1.0, 0.0], Box::new(named)))
+    let (wan, lan) = (vec![0.0, 1.0], vec![1.0, 0.0]);
+    Some(Groups { wan, lan, sided: false, named: Box::new(named) })
 }

@@ -60,7 +60,9 @@ fn r4s_each_port_on_a_big_cpu_and_no_rps() {
     let loads = cost::predict(&snapshot, &made.candidate).unwrap().loads;
     // Interrupt, stack and completion, and a quarter of that for acknowledgements.
     assert!((loads[&Direction::Both] - 1.5 * 1.25).abs() < 1e-6, "{loads:?}");
-    assert!((loads[&Direction::Down] - (1.35 + 0.25 * 0.15)).abs() < 1e-6, "{loads:?}");
+    // Nobody told which of them is the WAN: one way alone is foretold of neither direction.
+    assert_eq!(loads.len(), 1);
+    assert!(made.candidate.reason.contains("1.39 from eth1 alone"), "{}", made.candidate.reason);
     // What the greedy rule of thumb found is the same, and said to be.
     let found = candidates(&r4s());
     assert_eq!(found.folded, [(name::PLANNED, name::IRQ_SPREAD.to_owned())]);
