@@ -64,62 +64,122 @@ state after
     assert!(two[0] > one[0] + 10, "the packets did not follow: {one:?} {two:?}");
 }
 
-/// `kill -9` of `apply` and of `rollback` at random moments; what the next call leaves is compared
-/// with the state before, all of it. LINERATE_VM_KILLS says how often.
+/// Whatever changes the router is ended at random moments: `kill -9` of its whole process group,
+/// SIGINT, SIGHUP, SIGTERM. What the next call leaves is compared with the state before, all of it.
+/// LINERATE_VM_KILLS says how often.
 #[test]
 fn killed_at_random_moments_everything_is_as_before() {
     const SCRIPT: &str = r#"
-masks() {
-    grep -H '' /proc/irq/*/smp_affinity /sys/class/net/*/queues/*/* /proc/sys/net/core/* 2>/dev/null
+full() {
+    state now
+    {
+        cat /out/now
+        grep -H '' /proc/irq/*/smp_affinity_list /sys/class/net/*/queues/*/* /sys/class/net/*/threaded \
+            /sys/class/net/*/gro_flush_timeout /sys/class/net/*/napi_defer_hard_irqs
+        for device in eth0 eth2; do ethtool -c $device; ethtool -g $device; ethtool -k $device; done
+        ip link | sed 's,<.*>,,'
+    } 2>/dev/null | grep -v -e /byte_queue_limits -e tx_timeout >$1
+    rm /out/now
 }
+quick() { cat /proc/irq/*/smp_affinity /sys/class/net/*/queues/rx-*/rps_cpus /proc/sys/net/core/netdev_budget; }
 peer
-for n in $(lines_of eth0); do echo 1 >/proc/irq/$n/smp_affinity; done
-linerate plan --candidate CANDIDATE -o /tmp/plan.toml >/out/planned 2>&1
-state before
-masks >/tmp/before
+nsenter -t $peer -n iperf3 -s >/dev/null 2>&1 &
+ip link set eth2 up
+ip addr add 198.18.1.1/24 dev eth2
+echo 1 >/proc/sys/net/ipv4/ip_forward
+for n in $(lines_of eth0) $(lines_of eth2); do echo 1 >/proc/irq/$n/smp_affinity; done
+linerate plan --candidate irq-spread -o /tmp/plan.toml >/out/planned 2>&1 || exit 96
+grep -q 'name = "eth2"' /tmp/plan.toml ||
+    printf '\n[[device]]\nname = "eth2"\nsysfs = "%s"\ndriver = "e1000e"\nrx_queues = 1\n' $(readlink -f /sys/class/net/eth2) >>/tmp/plan.toml
+n=$(sed -n 's/^settings = //p' /tmp/plan.toml)
+sed -i "s/^settings = $n/settings = $((n + 7))/" /tmp/plan.toml
+more() { printf '\n[[setting]]\nknob = "%s"\n%s\nbefore = %s\nafter = %s\nreason = "a test"\n' "$1" "$2" "$3" "$4" >>/tmp/plan.toml; }
+named='device = "eth2"
+name = '
+more coalesce "$named\"rx-usecs\"" 3 30
+more ring "$named\"rx\"" 256 512
+more offload "$named\"rx-gro\"" true false
+more threaded-napi 'device = "eth2"' false true
+more gro-flush-timeout 'device = "eth0"' 0 20000
+more qdisc 'device = "eth2"' '"default"' '"fq"'
+more sysctl 'name = "net.core.netdev_budget"' 300 600
+cp /tmp/plan.toml /out/plan.toml
+# What comes with the first use (modules, and their sysctls) is there before the first look.
+modprobe -a veth nf_tables nft_masq nft_ct nft_chain_nat sch_fq || exit 92
+nat="tune nat --rules 20 --blocks 3 --seconds 0.4 --omit 0.1 -P 2 --candidates one-cpu,rps-all -o /tmp/result.json"
+here="tune --server 198.18.0.2 --apply --seconds 0.4 --omit 0.1 -P 2 -o /tmp/result.json --plan /tmp/best.toml"
+linerate bench nat --seconds 0.1 --omit 0 -P 1 --direction up >/dev/null 2>&1
+full /tmp/before
 now() { read -r up _ </proc/uptime; echo ${up%.*}${up#*.}; }
 for warm in 1 2; do
-    from=$(now); linerate apply -q /tmp/plan.toml >/dev/null; took=$(($(now) - from)); linerate rollback -q >/dev/null
+    from=$(now); linerate apply /tmp/plan.toml >/tmp/said 2>&1 || { cat /tmp/said; exit 95; }
+    took=$(($(now) - from)); quick >/tmp/applied; linerate rollback -q >/dev/null
 done
-masks >/tmp/undone; cmp /tmp/before /tmp/undone || exit 93
+full /tmp/after; cmp /tmp/before /tmp/after || { diff /tmp/before /tmp/after; exit 93; }
+quick >/tmp/quick
+cp /tmp/before /out/before
 i=0 wrong=0 cut=0 midway=0
+bad() { wrong=$((wrong + 1)); echo "WRONG: $i, $signal to $verb: $*"; }
+# is SECONDS COMMAND...: does it come true?
+is() {
+    tries=$(($1 * 10)); shift
+    until "$@"; do tries=$((tries - 1)); [ $tries -gt 0 ] || return 1; usleep 100000; done
+}
+ended() { ! kill -0 $victim 2>/dev/null; }
+settled() { linerate rollback >/tmp/said 2>&1; }
+alone() { ! pidof linerate >/dev/null; }
 while [ $i -lt KILLS ]; do
     i=$((i + 1))
-    verb="apply /tmp/plan.toml"
-    if [ $((i % 2)) = 0 ]; then linerate apply -q /tmp/plan.toml >/dev/null; verb=rollback; fi
-    linerate $verb >/dev/null 2>&1 &
-    if [ $((i % 3)) = 0 ]; then
+    verb="apply /tmp/plan.toml" most=$took
+    case $((i % 7)) in
+    1) linerate apply -q /tmp/plan.toml >/dev/null; verb=rollback ;;
+    2) verb="apply --confirm 20 --no-probe /tmp/plan.toml" ;;
+    3) verb=$nat most=500 ;;
+    4) linerate apply -q --confirm 20 --no-probe /tmp/plan.toml >/dev/null; verb=confirm ;;
+    5) verb=$here most=900 ;;
+    6) linerate apply -q --confirm 20 --no-probe /tmp/plan.toml >/dev/null; verb=rollback ;;
+    esac
+    case $((RANDOM % 5)) in 0) signal=INT ;; 1) signal=HUP ;; 2) signal=TERM ;; *) signal=KILL ;; esac
+    setsid linerate $verb >/tmp/verb 2>&1 &
+    victim=$!
+    if [ $((RANDOM % 2)) = 0 ]; then
         # Anywhere in its run, in hundredths of a second.
-        usleep $(((RANDOM * 32768 + RANDOM) % (took * 9000 + 1)))
+        usleep $(((RANDOM * 32768 + RANDOM) % (most * 10000 + 1)))
     else
-        # Where it writes: that is the end of it, and short.
+        # Where it writes: that is short.
         n=0
         until [ -e /run/linerate/lock ] || [ $n -gt 200000 ]; do n=$((n + 1)); done
-        usleep $((RANDOM % 12000))
+        usleep $((RANDOM % 40000))
     fi
-    kill -9 $! 2>/dev/null && cut=$((cut + 1))
-    wait $! 2>/dev/null
-    masks >/tmp/midway
-    if cmp -s /tmp/before /tmp/midway; then :; else midway=$((midway + 1)); fi
+    kill -$signal -$victim 2>/dev/null && cut=$((cut + 1))
+    is 60 ended || { bad "it did not end"; kill -9 -$victim; }
+    wait $victim 2>/dev/null
+    quick >/tmp/midway
+    cmp -s /tmp/quick /tmp/midway || midway=$((midway + 1))
     # Either way of going on must do.
-    if [ $((i % 4)) -lt 2 ]; then linerate lab down >/dev/null 2>&1; fi
-    linerate rollback >/tmp/said 2>&1 || { echo "rollback $i: $?"; cat /tmp/said; wrong=$((wrong + 1)); }
-    masks >/tmp/after
-    if ! cmp -s /tmp/before /tmp/after; then
-        wrong=$((wrong + 1)); echo "kill $i of $verb"; diff /tmp/before /tmp/after
-    fi
-    [ ! -e /run/linerate ] || { wrong=$((wrong + 1)); echo "kill $i: left"; ls /run/linerate; }
+    case $((RANDOM % 3)) in 0) linerate lab down >/dev/null 2>&1 ;; 1) linerate status >/dev/null 2>&1 ;; esac
+    is 30 settled || bad "rollback: $(cat /tmp/said)"
+    is 30 alone || bad "it runs: $(ps | grep linerate)"
+    full /tmp/after
+    cmp -s /tmp/before /tmp/after || bad "$(diff /tmp/before /tmp/after)"
+    [ ! -e /run/linerate ] || bad "left: $(ls -la /run/linerate)"
+    if [ $wrong -gt 3 ]; then break; fi
 done
-state after
+cp /tmp/after /out/after
 echo "$i $cut $midway $wrong" >/out/kills
 "#;
-    let kills = std::env::var("LINERATE_VM_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(20);
-    let script = SCRIPT.replace("KILLS", &kills.to_string()).replace("CANDIDATE", "irq-spread");
-    let mut machine = Machine::new(4, &[Nic::Vmxnet3, Nic::Vmxnet3]);
-    machine.timeout += std::time::Duration::from_secs(3 * kills);
-    let Some(outcome) = common::run(&machine, &common::contents(&["vmxnet3"], &script)) else {
-        return;
-    };
+    let kills = std::env::var("LINERATE_VM_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(14);
+    let script = SCRIPT.replace("KILLS", &kills.to_string());
+    let mut machine = Machine::new(4, &[Nic::Vmxnet3, Nic::Vmxnet3, Nic::E1000e]);
+    machine.timeout += std::time::Duration::from_secs(20 * kills);
+    let mut contents = common::contents(&["vmxnet3", "e1000e"], &script);
+    contents.offer.push("sch_fq");
+    for (name, program) in [("ethtool", "/usr/sbin/ethtool"), ("iperf3", "/usr/bin/iperf3")] {
+        if !common::copy_program(&mut contents, name, program) {
+            return common::skip(&format!("{program} is not here"));
+        }
+    }
+    let Some(outcome) = common::run(&machine, &contents) else { return };
     assert_eq!(outcome.code, 0, "{}", outcome.output);
     let told: Vec<u64> =
         outcome.text("kills").split_whitespace().map(|n| n.parse().unwrap()).collect();
