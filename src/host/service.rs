@@ -9,8 +9,9 @@ use rustix::io::Errno;
 
 use super::{HostRead, clock};
 
-/// Longest that a service may take to start or stop, its processes included.
-const TIME: Duration = Duration::from_secs(10);
+/// Longest that a service may take to start or stop, its processes included: a small board in the
+/// middle of its boot answers late.
+const TIME: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Where systemd keeps the units of packages and of the administrator.

@@ -58,6 +58,11 @@ watched() { # watched NAME COMMAND...: what it writes to, its children too
     name=$1; shift
     step $name strace -f -y -s 8 -e trace=$CALLS -o /out/strace-$name "$@"
 }
+# From the kernel's event to the settings, for whoever looks at the output.
+timeline() {
+    { cat /tmp/uevents; journalctl -b -o short-monotonic --no-pager; } |
+        grep -e '^KERNEL' -e linerate -e run-r -e irqbalance >/out/timeline
+}
 etc() {
     find /etc /usr/lib/udev/rules.d -printf '%p %y %m %l\n' | sort
     find /etc -type f -exec md5sum {} + | sort
@@ -206,9 +211,7 @@ O
     step status-2 linerate status
     systemctl --failed --no-legend --plain >/out/failed
     dmesg | grep linerate: >/out/log
-    # From the kernel's event to the settings, for whoever looks at the output.
-    { cat /tmp/uevents; journalctl -b -o short-monotonic --no-pager; } |
-        grep -e '^KERNEL' -e linerate -e run-r -e irqbalance >/out/timeline
+    timeline
     cat /etc/linerate/guard.json >/out/guard
     step unpersist linerate unpersist
     etc >/out/etc-after
@@ -487,6 +490,7 @@ O
     systemctl reboot
     ;;
 2)
+    udevadm monitor --kernel --subsystem-match=net >/tmp/uevents 2>&1 &
     ports
     provider
     until_is 60 steered $wan
@@ -502,6 +506,9 @@ O
     echo 0 >/sys/class/net/$wan/queues/rx-0/rps_cpus
     dial again
     step status linerate status
+    timeline
+    # What one costs, by the kernel's accounts.
+    (for try in 1 2 3 4 5; do echo 0 >/sys/class/net/$wan/queues/rx-0/rps_cpus; linerate event -- $wan; done; times) >/out/cost
     cat /etc/linerate/guard.json
     # Counted is what lies on the flash, not what is about to be written.
     sync /out/*
@@ -675,6 +682,7 @@ fn a_dialled_line_is_served_each_time_it_comes_up_and_two_short_boots_are_enough
         Err(Error::Failed(why)) => panic!("{why}"),
     };
     common::told(&outcome);
+    println!("{}{}", outcome.text("timeline"), outcome.text("cost"));
     let codes = codes(&outcome);
     let all = ["persist", "waiting", "first", "hung-up", "again", "status", "skipped"];
     for step in all.iter().chain(&["persist-again", "unpersist", "rollback"]) {

@@ -125,6 +125,10 @@ is() {
     tries=$(($1 * 10)); shift
     until "$@"; do tries=$((tries - 1)); [ $tries -gt 0 ] || return 1; usleep 100000; done
 }
+catches_int() {
+    mask=$(sed -n 's/^SigCgt:[^0-9a-f]*//p' /proc/$victim/status 2>/dev/null)
+    [ $((0x0${mask} & 2)) != 0 ]
+}
 ended() { ! kill -0 $victim 2>/dev/null; }
 settled() { linerate rollback >/tmp/said 2>&1; }
 alone() { ! pidof linerate >/dev/null; }
@@ -151,8 +155,10 @@ while [ $i -lt KILLS ]; do
         until [ -e /run/linerate/lock ] || [ $n -gt 200000 ]; do n=$((n + 1)); done
         usleep $((RANDOM % 40000))
     fi
+    # What a shell starts in the background ignores SIGINT until it asks for it.
+    if [ $signal = INT ] && ! catches_int; then signal=KILL; fi
     kill -$signal -$victim 2>/dev/null && cut=$((cut + 1))
-    is 60 ended || { bad "it did not end"; kill -9 -$victim; }
+    is 60 ended || { bad "it did not end: $(tail -n 3 /tmp/verb; cat /proc/$victim/task/*/wchan; ps)"; kill -9 -$victim; }
     wait $victim 2>/dev/null
     quick >/tmp/midway
     cmp -s /tmp/quick /tmp/midway || midway=$((midway + 1))
