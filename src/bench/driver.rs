@@ -149,18 +149,7 @@ pub fn run(
         if stop.load(Ordering::Relaxed) {
             return Err(Error::interrupted(driver.program()));
         }
-        let one = ended.first().map(|e| e.output.as_slice()).unwrap_or_default();
-        let read = match driver {
-            Driver::Iperf3 => iperf3::read(&ended, &shares, port).map(|r| by_iperf(&r, spec)),
-            _ => {
-                let read = parsed(driver, one, spec, &version);
-                // What it says itself is the better reason.
-                match ended.iter().find_map(command::Ended::failure) {
-                    Some(why) => read.and(Err(Unusable::Failed(why))),
-                    None => read,
-                }
-            }
-        };
+        let read = parsed(driver, &ended, &shares, port, spec, &version);
         let waited = clock::monotonic().saturating_sub(first);
         match read {
             Ok((mut runs, line)) => {
@@ -203,16 +192,22 @@ pub fn run(
 
 fn parsed(
     driver: Driver,
-    output: &[u8],
+    ended: &[command::Ended],
+    shares: &[LoadSpec],
+    port: u16,
     spec: &LoadSpec,
     version: &str,
 ) -> std::result::Result<(Vec<Measurement>, Option<Line>), Unusable> {
-    match driver {
-        Driver::Iperf3 => iperf3::parse(output, spec).map(|r| by_iperf(&r, spec)),
-        Driver::Iperf2 => iperf2::parse(output, spec, version).map(|r| by_iperf(&r, spec)),
-        Driver::Ookla => speedtest::ookla(output).map(by_line),
-        Driver::Librespeed => speedtest::librespeed(output).map(by_line),
-    }
+    let one = ended.first().ok_or(Unusable::Missing("process"))?;
+    let read = match driver {
+        Driver::Iperf3 => iperf3::read(ended, shares, port).map(|r| by_iperf(&r, spec)),
+        Driver::Iperf2 => iperf2::parse(&one.output, spec, version).map(|r| by_iperf(&r, spec)),
+        Driver::Ookla => speedtest::ookla(&one.output).map(by_line),
+        Driver::Librespeed => speedtest::librespeed(&one.output).map(by_line),
+    };
+    // What it says itself is the better reason, where it says one.
+    let read = read?;
+    one.failure().map_or(Ok(read), |why| Err(Unusable::Failed(why)))
 }
 
 /// As [`run`] for a machine that is itself what is measured: a server that does not answer, or an
@@ -273,8 +268,9 @@ fn failure(driver: Driver, why: &Unusable, output: &[u8]) -> Error {
         return error.hint("its server runs somebody else's test; try again later");
     }
     if text.contains("connection refused") {
-        let server = match driver {
-            Driver::Iperf2 => "iperf -s",
+        let server = match (driver, &why) {
+            (Driver::Iperf2, _) => "iperf -s",
+            (_, Unusable::Failed(said)) if said.contains("process on port") => "iperf3 -s -p PORT",
             _ => "iperf3 -s",
         };
         return error.hint(format!("start its server on the other side: `{server}`"));
@@ -407,7 +403,7 @@ fn bound(report: &Report, spec: &LoadSpec) -> Option<Refusal> {
     let one = if iperf3::is_threaded(&report.version) {
         ""
     } else {
-        "; before 3.16 all streams of a process share one CPU: --ports N uses N of them"
+        "; before 3.16 all streams of a process share one CPU"
     };
     let why = format!(
         "{} {end} used {:.0} % of the {most:.0} CPUs that it can{one}",

@@ -13,7 +13,9 @@ use crate::exit_code::ExitCode;
 use crate::host::{Live, clock};
 use crate::load::speedtest::Line;
 use crate::load::{LoadSpec, iperf3};
-use crate::model::measurement::{EvidenceClass, Measurement, Protocol, Scenario};
+use crate::model::measurement::{
+    EvidenceClass, Measurement, Protocol, Refusal, RefusalCode, Scenario,
+};
 use crate::store::measured::{BENCH_FORMAT, BENCH_VERSION, Origin};
 
 /// `bench --driver`
@@ -105,7 +107,15 @@ pub(super) fn run(context: &Context, args: &BenchArgs, name: Name) -> Result<Exi
             runs: &driven.runs,
         })?;
     } else {
-        context.out.data(text(context, &driven).join("\n"))?;
+        let mut lines = text(context, &driven);
+        let bound = |r: &Refusal| r.code == RefusalCode::GeneratorBound;
+        if driven.runs.iter().any(|run| run.refusals.iter().any(bound))
+            && target.processes == 1
+            && spec.streams > 1
+        {
+            lines.push("hint: --ports N runs N processes, each with a server of its own".into());
+        }
+        context.out.data(lines.join("\n"))?;
     }
     Ok(verdict(context, args, &driven.runs))
 }

@@ -41,43 +41,70 @@ fn spun(cpu: CpuId) -> f64 {
     ns / 1e9
 }
 
+/// How far the spinner has come, by its own count and by the kernel's, at one moment: a reading in the
+/// midst of which something else had this CPU is none.
+fn reading(spinners: &Spinners, cpu: CpuId) -> (Progress, f64, Instant) {
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        let begun = Instant::now();
+        let read = (spinners.progress(), spun(cpu), begun);
+        if begun.elapsed() < Duration::from_millis(5) || Instant::now() > until {
+            return read;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// What the spinner tells of a stretch of time, and its share of the CPU then by the kernel's count.
 fn stretch(spinners: &Spinners, cpu: CpuId) -> (f64, f64) {
-    let (begun, before, had) = (Instant::now(), spinners.progress(), spun(cpu));
+    let (before, had, begun) = reading(spinners, cpu);
     thread::sleep(Duration::from_millis(1500));
-    let rate = Progress::since(&spinners.progress(), &before)[0].1;
-    (rate, (spun(cpu) - had) / begun.elapsed().as_secs_f64())
+    let (after, has, ended) = reading(spinners, cpu);
+    let seconds = ended.saturating_duration_since(begun).as_secs_f64();
+    (Progress::since(&after, &before)[0].1, (has - had) / seconds)
+}
+
+/// One comparison: the share told and that which was left by the kernel's count, both of what there
+/// was without the burner, and what the burner took where nearly all the rest was free. `None` where
+/// the CPU is so busy that an idle-priority thread hardly runs.
+fn compared(spinners: &Spinners, cpu: CpuId, share: f64) -> Option<(f64, f64, Option<f64>)> {
+    let (alone, free) = stretch(spinners, cpu);
+    let stop = AtomicBool::new(false);
+    let (beside, had, took) = thread::scope(|scope| {
+        let burner = scope.spawn(|| burn(cpu, share, &stop));
+        let (beside, had) = stretch(spinners, cpu);
+        stop.store(true, Ordering::Relaxed);
+        (beside, had, burner.join().unwrap())
+    });
+    let quiet = free > 0.97 && had + took > 0.97;
+    (free > 0.2 && had > 0.1).then(|| (beside / alone, had / free, quiet.then_some(took)))
 }
 
 #[test]
 fn headroom_is_right_within_a_few_points_where_the_load_is_known() {
+    /// What a hypervisor that takes the CPU away for a moment may spoil.
+    const TRIES: u32 = 4;
     let _alone = alone();
     let cpu = linerate::discover::snapshot(&linerate::host::Live::here()).usable_cpus();
     let cpu = cpu.first().unwrap();
     let spinners = Spinners::start(&CpuSet::single(cpu)).unwrap();
     let mut quiet = Vec::new();
     for share in [0.2, 0.34, 0.7] {
-        let (alone, free) = stretch(&spinners, cpu);
-        let stop = AtomicBool::new(false);
-        let (beside, had, took) = thread::scope(|scope| {
-            let burner = scope.spawn(|| burn(cpu, share, &stop));
-            let (beside, had) = stretch(&spinners, cpu);
-            stop.store(true, Ordering::Relaxed);
-            (beside, had, burner.join().unwrap())
-        });
-        // Whatever else runs on this machine: the work is that of the CPU time which was left.
-        assert!(free > 0.0 && alone > 0.0, "never on {cpu}");
-        if free > 0.1 && had > 0.05 {
-            let (told, truth) = (beside / alone, had / free);
-            let apart = (told - truth).abs();
-            assert!(apart < 0.15 * truth.max(1.0), "{share}: {told:.3} told, {truth:.3} left");
+        let mut tried = Vec::new();
+        for _ in 0..TRIES {
+            let Some((told, left, took)) = compared(&spinners, cpu, share) else { break };
+            tried.push((told, left, took));
+            // Whatever else runs on this machine: the work is that of the CPU time which was left;
+            // where little else does, of what the burner did not take.
+            let right = (told - left).abs() < 0.1
+                && took.is_none_or(|took| (told - (1.0 - took)).abs() < 0.06);
+            if right {
+                quiet.extend(took.map(|_| (share, told)));
+                tried.clear();
+                break;
+            }
         }
-        // Where little else does, it is what the burner did not take.
-        if free > 0.97 && had + took > 0.97 {
-            let told = beside / alone;
-            assert!((told - (1.0 - took)).abs() < 0.08, "{told:.3} told, {took:.3} taken");
-            quiet.push((share, told));
-        }
+        assert!(tried.len() < TRIES as usize, "{share}: (told, left, taken) {tried:?}");
     }
     // The gain of a report from a CM4: fourteen points more for other work.
     if let [(a, more), (b, less), ..] = quiet.as_slice()
