@@ -38,6 +38,10 @@ step verify linerate verify /tmp/plan.toml
 step rollback linerate rollback
 state after
 step undone linerate verify /tmp/plan.toml
+(pings; pings; pings; pings) >/dev/null 2>&1 &
+step profile linerate profile 2 --json
+echo 2 >/proc/sys/kernel/kptr_restrict
+step hidden linerate profile 60
 "#;
 
 /// Speeds and highest frequencies in the kernel's terms: 446 * 1200 / (1024 * 1800) of 1024 is 297.
@@ -61,10 +65,28 @@ fn the_heavy_stages_go_to_the_big_cpus_and_packets_follow() {
     }
     assert_eq!(codes["undone"], 3, "after the rollback the plan is not in force");
     assert_shown(&outcome);
+    assert_profiled(&outcome);
     assert_planned(&outcome);
     assert_followed(&outcome);
     assert_ne!(outcome.text("before"), outcome.text("applied"), "apply changed nothing");
     assert_same(&outcome, "before", "after");
+}
+
+/// QEMU's processor counts its cycles (PMUv3), as boards' do; and who hides the kernel's addresses is
+/// told so at once, not after the minute that was asked for.
+fn assert_profiled(outcome: &Outcome) {
+    let codes = codes(outcome);
+    assert_eq!(codes.get("profile"), Some(&0), "{}", outcome.text("profile.err"));
+    let said = outcome.text("profile.err");
+    assert!(said.contains("by the processors' cycles"), "{said}");
+    let profile: Value = serde_json::from_str(&outcome.text("profile.out")).unwrap();
+    assert_eq!(profile["source"], "cycles", "{profile}");
+    let cpus = profile["cpus"].as_array().unwrap();
+    let samples: u64 = cpus.iter().filter_map(|cpu| cpu["samples"].as_u64()).sum();
+    assert!(samples > 0, "nothing was counted: {profile}");
+    let said = outcome.text("hidden.err");
+    assert_eq!(codes.get("hidden"), Some(&4), "{said}");
+    assert!(said.contains("kernel.kptr_restrict is 2 here") && !said.contains("looking"), "{said}");
 }
 
 fn assert_shown(outcome: &Outcome) {
