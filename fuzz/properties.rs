@@ -102,10 +102,15 @@ fn agent(bytes: &[u8]) {
     if let Some(wire::Request::Listen(run) | wire::Request::Open(run, _)) = again(bytes) {
         drop(run.spec.check());
     }
-    if let Some(wire::Answer::Failed(failure)) = again::<wire::Answer>(bytes) {
-        let told = failure.error("agent").to_string();
-        assert!(!told.contains(char::is_control), "{told:?}");
-    }
+    let told = match again::<wire::Answer>(bytes) {
+        Some(wire::Answer::Failed(failure)) => failure.error("agent").to_string(),
+        Some(wire::Answer::Facts(facts)) => {
+            let devices = facts.ways.iter().map(|way| way.device.as_str());
+            devices.chain([facts.hostname.as_str(), &facts.kernel, &facts.program]).collect()
+        }
+        _ => String::new(),
+    };
+    assert!(!told.contains(char::is_control), "{told:?}");
 }
 
 fn lines(bytes: &[u8]) -> usize {

@@ -226,6 +226,11 @@ impl Reader<'_> {
         Ok(text)
     }
 
+    /// A text that people get to see.
+    fn shown(&mut self) -> Result<String, String> {
+        self.text().map(|text| plain(text.as_bytes(), 200))
+    }
+
     fn number(&mut self) -> Result<u64, String> {
         let word = self.text()?;
         word.parse().map_err(|_| format!("no number: \"{}\"", plain(word.as_bytes(), 30)))
@@ -562,23 +567,23 @@ fn put_facts(facts: &Facts) -> Words {
 
 fn facts(words: &mut Reader<'_>) -> Result<Facts, String> {
     let mut facts = Facts {
-        program: words.text()?,
-        hostname: words.text()?,
-        kernel: words.text()?,
-        arch: words.text()?,
-        board: words.text()?,
-        cpu_model: words.text()?,
-        virtualisation: words.text()?,
-        id: words.text()?,
-        boot: words.text()?,
-        snapshot: words.text()?,
+        program: words.shown()?,
+        hostname: words.shown()?,
+        kernel: words.shown()?,
+        arch: words.shown()?,
+        board: words.shown()?,
+        cpu_model: words.shown()?,
+        virtualisation: words.shown()?,
+        id: words.shown()?,
+        boot: words.shown()?,
+        snapshot: words.shown()?,
         load_cpus: words.cpus()?,
         cpus: words.small()?,
         ways: Vec::new(),
     };
     while !words.is_over() {
-        let (to, from, device) = (words.address()?, words.address()?, words.text()?);
-        let counted = words.text()?;
+        let (to, from, device) = (words.address()?, words.address()?, words.shown()?);
+        let counted = words.shown()?;
         let counted = counted.split('/').filter(|d| !d.is_empty()).map(str::to_owned).collect();
         let mtu = words.small()?;
         let speed = words.maybe()?.and_then(|speed| u32::try_from(speed).ok());

@@ -15,7 +15,7 @@ use super::Bed;
 use super::bed::{Edge, Held};
 use super::rules::DeviceFacts;
 use super::series::Reading;
-use crate::agent::wire::{Answer, Request};
+use crate::agent::wire::{Answer, Request, plain};
 use crate::agent::{self, Agent, Files, Sample};
 use crate::error::{Error, Result};
 use crate::exit_code::ExitCode;
@@ -111,7 +111,10 @@ impl Wire {
     /// The router, as far as it is known.
     #[must_use]
     pub fn machine(&self) -> Machine {
-        let Some(router) = self.router() else { return Machine::default() };
+        let Some(router) = self.router() else {
+            let hostname = "a router without an agent".to_owned();
+            return Machine { hostname, ..Machine::default() };
+        };
         let facts = router.facts.clone();
         let told = |text: String| Some(text).filter(|text| !text.is_empty());
         Machine {
@@ -142,6 +145,7 @@ impl Wire {
         let differing = names.into_iter().filter(|name| then.get(*name) != now.get(*name));
         Ok(differing
             .map(|name| format!("{name}: {} became {}", show(then.get(name)), show(now.get(name))))
+            .map(|line| plain(line.as_bytes(), 400))
             .collect())
     }
 

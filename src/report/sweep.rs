@@ -67,6 +67,8 @@ pub fn told(sweep: &Sweep) -> Told {
     if sweep.quick && !sweep.searches.is_empty() {
         notes.push("quick is exploratory; --preset rfc2544 is the full search".into());
     }
+    let hosts = super::words::hosts(&sweep.agents).into_iter();
+    notes.extend(hosts.map(|(label, host)| format!("{label}: {host}")));
     Told {
         title: clean(&format!(
             "sweep of {}: {} {}, {} streams, {} rules, router {}",

@@ -305,10 +305,14 @@ pub(super) fn machine(experiment: &Experiment) -> Vec<(&'static str, String)> {
     facts.push(("kernel", format!("{} ({})", machine.kernel, machine.arch)));
     facts.push(("CPUs", experiment.cpus.len().to_string()));
     facts.extend(experiment.link.map(|link| ("link", format!("{:.0} Mbit/s", link.mbps()))));
-    for (role, label) in [("lan", "LAN host"), ("wan", "WAN host")] {
-        facts.extend(experiment.agents.iter().filter(|p| p.role == role).map(|p| (label, host(p))));
-    }
+    facts.extend(hosts(&experiment.agents));
     facts
+}
+
+/// The hosts that sent and took the load over real wires.
+pub(super) fn hosts(agents: &[Party]) -> Vec<(&'static str, String)> {
+    let of = |role, label| agents.iter().find(|p| p.role == role).map(|p| (label, host(p)));
+    [of("lan", "LAN host"), of("wan", "WAN host")].into_iter().flatten().collect()
 }
 
 /// A host that sent or took the load: `pc1, 8 CPUs, load on 2-3, by eth0 (1000 Mbit/s, MTU 1500)`.

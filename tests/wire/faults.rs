@@ -10,7 +10,7 @@ use super::{PATIENCE, Running, alone, bench, output, pair, stderr};
 
 #[test]
 fn a_network_that_is_cut_in_the_middle_ends_the_run_in_time_with_its_reason() {
-    let _alone = alone();
+    // Most of it is waiting for somebody who does not answer: beside the others.
     let Some(hosts) = Hosts::start("cut", false) else { return };
     let forward = |value: &'static str| {
         let file = "/proc/sys/net/ipv4/ip_forward";

@@ -1,5 +1,6 @@
 //! `sweep` and `tune` over the wire, and what is looked at beside a load.
 
+use std::collections::BTreeSet;
 use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -96,6 +97,11 @@ fn a_sweep_between_agents_searches_and_is_compared_like_any_other() {
     let way = &found["agents"][1]["ways"][0];
     assert_eq!((&way["device"], &way["mtu"]), (&"eth0".into(), &1500.into()), "{found}");
 
+    // On a busy machine a size may have no run that stands; then it has no figure either.
+    let stands = |p: &&Value| p["refusals"].as_array().unwrap().is_empty();
+    let sizes: BTreeSet<u64> =
+        points.iter().filter(stands).map(|p| p["size"].as_u64().unwrap()).collect();
+
     let done = sweep("mtu", &[]);
     assert_eq!(done.status.code(), Some(2), "{}", stderr(&done));
     assert!(stderr(&done).contains("agents change no setting"), "{}", stderr(&done));
@@ -104,8 +110,13 @@ fn a_sweep_between_agents_searches_and_is_compared_like_any_other() {
 
     let mut command = super::program();
     command.args(["compare", "mss.json", "mss.json", "--json"]).current_dir(&hosts.dir);
-    let rows = json(&output(None, command));
-    assert_eq!(rows["rows"].as_array().map(Vec::len), Some(2), "{rows}");
+    let done = output(None, command);
+    if sizes.is_empty() {
+        assert_eq!(done.status.code(), Some(6), "{}", stderr(&done));
+    } else {
+        let rows = json(&done);
+        assert_eq!(rows["rows"].as_array().map(Vec::len), Some(sizes.len()), "{rows}");
+    }
 }
 
 #[test]
