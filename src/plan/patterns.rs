@@ -88,12 +88,13 @@ pub(super) fn patterns(
     };
     // On one device, or a switch's conduit, the ways differ in nothing.
     let alike = wan == lan;
-    let asked: &[Direction] = match traffic.directions.as_slice() {
-        [] if alike => &[Direction::Both],
-        [] => &[Direction::Both, Direction::Down, Direction::Up],
-        asked => asked,
+    let wanted = |direction: &Direction| match traffic.directions.as_slice() {
+        [] => *direction == Direction::Both || !alike,
+        asked => asked.contains(direction),
     };
-    asked.iter().map(|direction| all(*direction)).collect()
+    // Each once, however often it was asked for.
+    let directions = [Direction::Both, Direction::Down, Direction::Up];
+    directions.into_iter().filter(wanted).map(all).collect()
 }
 
 /// Which devices the ways lead between.

@@ -137,6 +137,11 @@ fn a_lab_has_the_lone_interrupt_case_as_an_explicit_mask() {
     let load = |name: &str| model.predict(found.get(name).unwrap()).unwrap().largest;
     assert!((load(name::ONE_CPU) / load(name::RPS_ALL) - 2.0).abs() < 0.01);
     assert!((load(name::ONE_CPU) / load(name::RPS_OTHERS) - 1.0).abs() < 0.01);
+    // Asked for twice, a direction counts once.
+    let twice = Traffic { directions: measured().directions.repeat(3), ..measured() };
+    let again = cost::Model::new(&snapshot, &twice, Profile::default());
+    let one = found.get(name::ONE_CPU).unwrap();
+    assert_eq!(again.predict(one), model.predict(one));
     let mut split = found.get(name::RPS_ALL).unwrap().clone();
     for (change, cpu) in split.settings.iter_mut().zip([0, 1]) {
         change.after = Value::Cpus(CpuSet::single(CpuId(cpu)));
