@@ -83,7 +83,7 @@ pub struct Headroom {
     /// Sum of the shares: how many whole idle CPUs are left.
     pub idle_cpus: f64,
     /// The machine was not idle while the spinners were calibrated: a thread got further beside
-    /// the load than before it. The shares mean nothing then.
+    /// the load than before it, or did not run at all. The shares mean nothing then.
     pub disturbed: bool,
 }
 
@@ -153,8 +153,11 @@ pub fn with_headroom(
         Left { cpu: *cpu, share: got / alone, half }
     });
     let cpus: Vec<Left> = left.collect();
-    let idle_cpus = cpus.iter().map(|left| left.share).sum();
-    let disturbed = cpus.iter().any(|left| left.share > 1.0 + CALIBRATION_ERROR);
+    let idle_cpus = cpus.iter().fold(0.0, |sum, left| sum + left.share);
+    // Where a thread did not run at all while nothing was to be in its way, what it does beside the
+    // load is a share of nothing: no CPU left would be a claim.
+    let disturbed =
+        cpus.len() < beside.len() || cpus.iter().any(|left| left.share > 1.0 + CALIBRATION_ERROR);
     Ok((measured, Some(Headroom { direction: spec.direction, cpus, idle_cpus, disturbed })))
 }
 
