@@ -39,7 +39,15 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.dir).unwrap();
+        // A guard that has just undone something may still be tidying up in it.
+        let gone = (0..600).any(|_| {
+            let gone = std::fs::remove_dir_all(&self.dir).is_ok() || !self.dir.exists();
+            if !gone {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+            }
+            gone
+        });
+        assert!(gone || std::thread::panicking(), "{} stays", self.dir.display());
     }
 }
 
