@@ -84,7 +84,7 @@ pub enum Sender {
     #[default]
     Socket,
     /// As ready-made frames, past the sender's IP stack: for small packets. IPv4 over Ethernet. By
-    /// AF_XDP where that is faster and can be had, else by AF_PACKET.
+    /// what is cheapest of what can be had.
     Frames,
     /// As frames by packet(7) sockets.
     Packet,
