@@ -2,7 +2,7 @@
 //! it is tried once.
 
 use super::problem::{BUSY, Each, Micro, Problem, SHARED_CORE, most, plus, times};
-use super::solve::usable;
+use super::solve::{for_lines, on_node, usable};
 
 /// Loads that some CPU has at least in each pattern, whatever is placed where: what a line brings
 /// can't be divided, nor a stack stage beyond the widest mask.
@@ -44,13 +44,37 @@ pub(super) struct Capacity {
     from: u128,
 }
 
+/// Whether work can get to a place: not to another memory node than its cards', unless something
+/// runs there already.
+fn reached(problem: &Problem) -> impl Fn(usize) -> bool + '_ {
+    let node_of = |p: usize| problem.places.get(p).and_then(|p| p.node);
+    let mut nodes = std::collections::BTreeSet::new();
+    for (index, line) in problem.lines.iter().enumerate() {
+        if line.fixed {
+            nodes.extend(line.home.map(node_of));
+        } else {
+            nodes.extend(for_lines(problem, index).map(node_of));
+        }
+    }
+    let spills = |node: &Option<u32>| node.is_none() || on_node(problem, *node).count() < 2;
+    let everywhere = nodes.iter().any(spills) || problem.queues.iter().any(|q| q.line.is_none());
+    move |place| {
+        let idle = problem.places.get(place).is_some_and(|p| p.base == Each::default());
+        everywhere || !idle || nodes.contains(&node_of(place))
+    }
+}
+
 impl Capacity {
     pub(super) fn of(problem: &Problem) -> Self {
         let mut capacity = Self { sum: 0, always: 0, all: 0, from: 0 };
+        let reached = reached(problem);
         for (index, place) in problem.places.iter().enumerate() {
             let alone = u128::from(place.capacity) * 100;
             // Each core once, by its first thread.
             if place.siblings.iter().any(|s| *s < index) {
+                continue;
+            }
+            if !place.siblings.iter().chain([&index]).any(|p| reached(*p)) {
                 continue;
             }
             let others = place.siblings.iter().filter_map(|s| problem.places.get(*s));

@@ -164,8 +164,8 @@ fn exceeds(largest: &Each, caps: &Caps) -> bool {
 /// Today's state, where it is one that the planner could choose.
 fn as_found(problem: &Problem) -> Option<Placement> {
     let lines: Vec<_> = problem.lines.iter().map(|l| l.home).collect();
-    for (line, home) in problem.lines.iter().zip(&lines) {
-        if !line.fixed && !home.is_some_and(|home| for_lines(problem).any(|p| p == home)) {
+    for (index, (line, home)) in problem.lines.iter().zip(&lines).enumerate() {
+        if !line.fixed && !home.is_some_and(|home| for_lines(problem, index).any(|p| p == home)) {
             return None;
         }
     }
@@ -192,9 +192,10 @@ pub(crate) fn masks_for(
     if it.unsteered.is_some() {
         return vec![vec![]];
     }
-    let usable: Vec<usize> = (0..problem.places.len())
-        .filter(|p| problem.places.get(*p).is_some_and(|p| p.usable))
-        .collect();
+    // Packets stay on the memory node that they came in on, as long as that has another CPU.
+    let node = at.and_then(|at| problem.places.get(at)).and_then(|place| place.node);
+    let node = node.filter(|_| on_node(problem, node).any(|p| Some(p) != at));
+    let usable: Vec<usize> = on_node(problem, node).collect();
     let core_of = |place: usize| {
         let siblings = problem.places.get(place).map(|p| p.siblings.as_slice());
         siblings.unwrap_or_default().iter().copied().chain([place])
@@ -270,7 +271,7 @@ fn greedy(problem: &Problem) -> Placement {
             step.work.push((at, stack.fold(Each::default(), |a, b| plus(&a, &b))));
             step
         };
-        let best = for_lines(problem).min_by_key(|at| {
+        let best = for_lines(problem, line).min_by_key(|at| {
             let step = whole(*at);
             tally.add(&step);
             // As a sum: a product says nothing where one pattern has no load yet.
@@ -298,9 +299,21 @@ fn greedy(problem: &Problem) -> Placement {
     Placement { lines, masks }
 }
 
-/// Places that a line may be put on.
-fn for_lines(problem: &Problem) -> impl Iterator<Item = usize> + '_ {
-    usable(problem).filter(|p| !(problem.apart && *p == problem.housekeeping))
+/// Places that a line may be put on: on its card's own memory node where that has any. Each packet
+/// was written there, and every vendor's guide asks for it; evening out the nodes is no reason, a
+/// card that fills its node wants another card (Documentation/networking/scaling.rst).
+pub(super) fn for_lines(problem: &Problem, line: usize) -> impl Iterator<Item = usize> + '_ {
+    let node = problem.lines.get(line).and_then(|l| l.node);
+    let free = |p: &usize| !(problem.apart && *p == problem.housekeeping);
+    let near = on_node(problem, node).filter(free).count() > 0;
+    let node = node.filter(|_| near);
+    on_node(problem, node).filter(move |p| free(p))
+}
+
+/// Usable places on that node; all of them without one.
+pub(super) fn on_node(problem: &Problem, node: Option<u32>) -> impl Iterator<Item = usize> + '_ {
+    let of = |p: usize| problem.places.get(p).and_then(|p| p.node);
+    usable(problem).filter(move |p| node.is_none() || of(*p) == node)
 }
 
 pub(super) fn usable(problem: &Problem) -> impl Iterator<Item = usize> + '_ {
@@ -359,7 +372,7 @@ fn improve(problem: &Problem, placement: &mut Placement, limit: Option<Score>, c
             };
             let mut best = (worth(&tally), placement.clone());
             lift(placement, &mut tally, false);
-            for at in for_lines(problem) {
+            for at in for_lines(problem, line) {
                 looks += problem.places.len();
                 let mut other = placement.clone();
                 if let Some(place) = other.lines.get_mut(line) {
@@ -554,7 +567,7 @@ impl<'a> Search<'a> {
         let not_before = not_before.and_then(|t| placement.lines.get(t).copied().flatten());
         let mut options = Vec::new();
         let mut fresh = std::collections::BTreeSet::new();
-        for at in for_lines(problem) {
+        for at in for_lines(problem, line) {
             if not_before.is_some_and(|before| at < before) {
                 continue;
             }

@@ -13,8 +13,12 @@ fn all(problem: &Problem) -> Vec<Placement> {
         (0..problem.places.len()).filter(|p| problem.places[*p].usable).collect();
     let mut lines: Vec<Vec<Option<usize>>> = vec![vec![]];
     for line in &problem.lines {
+        // On the card's own node, where that has a CPU to use.
+        let of_node: Vec<usize> =
+            usable.iter().copied().filter(|p| problem.places[*p].node == line.node).collect();
+        let own = if line.node.is_none() || of_node.is_empty() { &usable } else { &of_node };
         let places: Vec<Option<usize>> =
-            if line.fixed { vec![line.home] } else { usable.iter().copied().map(Some).collect() };
+            if line.fixed { vec![line.home] } else { own.iter().copied().map(Some).collect() };
         lines = lines
             .iter()
             .flat_map(|l| places.iter().map(move |p| l.iter().copied().chain([*p]).collect()))
@@ -304,4 +308,24 @@ fn large_routers_are_planned_within_the_nodes_and_evenly() {
         let even = devices * queues / cpus;
         assert!(per_cpu.iter().all(|n| *n == even), "{cpus} CPUs: {per_cpu:?}");
     }
+}
+
+/// Half of the CPUs idle, and it is right: their memory is not where the packets are. The bound
+/// knows it too.
+#[test]
+fn a_card_with_more_queues_than_its_node_has_cpus_stays_there() {
+    let mut problem = server(32, 1, 32);
+    problem.lines.iter_mut().for_each(|l| l.node = Some(1));
+    problem.queues.iter_mut().for_each(|q| q.unsteered = None);
+    let answer = solve(&problem, NODES);
+    let nodes: Vec<_> = problem.places.iter().map(|p| p.node).collect();
+    let far = |p: &usize| nodes[*p] != Some(1);
+    assert!(!answer.placement.lines.iter().flatten().any(far), "{answer:?}");
+    assert!(!answer.placement.masks.iter().flatten().any(far), "{answer:?}");
+    let gap = answer.largest as f64 / answer.bound as f64 - 1.0;
+    assert!(gap < 0.01, "{} against {}", answer.largest, answer.bound);
+    // A node without a CPU to use is no reason to leave a line where it is.
+    problem.places.iter_mut().filter(|p| p.node == Some(1)).for_each(|p| p.usable = false);
+    let answer = solve(&problem, NODES);
+    assert!(answer.placement.lines.iter().flatten().all(far), "{answer:?}");
 }
