@@ -120,6 +120,7 @@ fn what_matters_of_a_difference_comes_first() {
 /// Two options make Debian's cloud kernel slow, one kernel in between does not boot, and one is
 /// built otherwise than proposed.
 #[test]
+#[ignore = "slow: make test runs it"]
 fn a_bisect_finds_both_culprits_and_survives_what_happens_on_the_way() {
     let scratch = Scratch::new("kernel-bisect");
     let (a, b) = (debian("amd64"), debian("cloud"));

@@ -203,6 +203,7 @@ fn segments_and_rates_are_what_was_asked_for() {
 }
 
 #[test]
+#[ignore = "slow: make test runs it"]
 fn more_than_the_path_carries_is_under_sent() {
     let _alone = alone();
     let lab = lab!();
@@ -233,6 +234,7 @@ fn udp_loss_is_counted_by_the_receiver() {
 }
 
 #[test]
+#[ignore = "slow: make test runs it"]
 fn a_silent_receiver_is_no_zero_loss() {
     let _alone = alone();
     let lab = lab!();
@@ -253,6 +255,7 @@ fn a_silent_receiver_is_no_zero_loss() {
 }
 
 #[test]
+#[ignore = "slow: make test runs it"]
 fn super_packets_are_refused() {
     let _alone = alone();
     let lab = lab!();
@@ -268,6 +271,7 @@ fn super_packets_are_refused() {
 }
 
 #[test]
+#[ignore = "slow: make test runs it"]
 fn a_link_that_flaps_during_the_run_is_refused() {
     let _alone = alone();
     let lab = lab!();
@@ -517,6 +521,7 @@ fn round_trips_are_seen_beside_a_load_and_lost_ones_are_not_short_ones() {
 }
 
 #[test]
+#[ignore = "slow: make test runs it"]
 fn a_busy_cpu_has_nothing_left_for_a_spinner() {
     let _alone = alone();
     let cpu = linerate::discover::snapshot(&linerate::host::Live::here()).usable_cpus();
@@ -545,6 +550,7 @@ fn a_busy_cpu_has_nothing_left_for_a_spinner() {
 }
 
 #[test]
+#[ignore = "slow: make test runs it"]
 fn headroom_is_a_share_of_the_calibrated_machine() {
     let _alone = alone();
     let lab = lab!();

@@ -43,6 +43,7 @@ fn goal(loss_ratio: f64) -> Goal {
 }
 
 #[test]
+#[ignore = "slow: make test runs it"]
 fn a_search_finds_the_capacity_of_a_token_bucket() {
     // Mbit/s of payload; the bucket counts 1514 bytes for 1472 of payload (tbf takes
     // `qdisc_pkt_len`, without the FCS).
@@ -79,6 +80,7 @@ fn a_search_finds_the_capacity_of_a_token_bucket() {
 }
 
 #[test]
+#[ignore = "slow: make test runs it"]
 fn a_known_share_lost_comes_out_at_every_rate() {
     const DROP: f64 = 0.1;
     let _alone = alone();

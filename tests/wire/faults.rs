@@ -9,6 +9,7 @@ use super::hosts::{Hosts, json, refusals, unshare, why};
 use super::{PATIENCE, Running, alone, bench, output, pair, stderr};
 
 #[test]
+#[ignore = "slow: make test runs it"]
 fn a_network_that_is_cut_in_the_middle_ends_the_run_in_time_with_its_reason() {
     // Most of it is waiting for somebody who does not answer: beside the others.
     let Some(hosts) = Hosts::start("cut", false) else { return };
@@ -45,6 +46,7 @@ fn a_network_that_is_cut_in_the_middle_ends_the_run_in_time_with_its_reason() {
 }
 
 #[test]
+#[ignore = "slow: make test runs it"]
 fn an_agent_whose_clocks_are_an_hour_off_measures_as_well_and_is_told_so() {
     let _alone = alone();
     let (lan, mut wan) = pair();

@@ -29,6 +29,7 @@ fn until<T>(what: &str, mut attempt: impl FnMut() -> Result<T, String>) -> T {
 }
 
 #[test]
+#[ignore = "slow: make test runs it"]
 fn each_rule_names_what_happened_between_three_hosts_and_lets_a_near_miss_stand() {
     let _alone = alone();
     let Some(hosts) = Hosts::start("refused", false) else { return };
@@ -106,6 +107,7 @@ fn each_rule_names_what_happened_between_three_hosts_and_lets_a_near_miss_stand(
 }
 
 #[test]
+#[ignore = "slow: make test runs it"]
 fn hosts_on_machines_of_their_own_are_a_wire_and_are_refused_when_they_have_no_cpu_left() {
     let _alone = alone();
     let Some(hosts) = Hosts::start("apart", true) else { return };
