@@ -108,7 +108,7 @@ impl Context {
 /// its refusals.
 ///
 /// # Errors
-/// As [`load::run`]; not supported or not permitted when counters can't be read.
+/// As [`crate::load::run`]; not supported or not permitted when counters can't be read.
 pub fn measure(bed: &dyn Bed, spec: &LoadSpec, stop: &AtomicBool) -> Result<Measurement> {
     measure_with(bed, spec, stop, &mut |_| ())
 }
