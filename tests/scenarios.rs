@@ -47,6 +47,7 @@ fn assert_named(error: &Error, lacks: &[&str], shape: &str) {
 }
 
 #[test]
+#[ignore = "slow: make test runs it"]
 fn every_part_works_or_is_listed_as_missing_by_the_name_in_the_error() {
     let kernel = Kernel::read(&Live::here());
     let shapes = [

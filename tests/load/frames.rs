@@ -43,6 +43,7 @@ fn has_xdp(netns: &NetnsThread) -> bool {
 }
 
 #[test]
+#[ignore = "slow: make test runs it"]
 fn ready_made_frames_are_forwarded_counted_and_as_large_as_asked() {
     let _alone = alone();
     let lab = lab!();
@@ -64,6 +65,7 @@ fn ready_made_frames_are_forwarded_counted_and_as_large_as_asked() {
 }
 
 #[test]
+#[ignore = "slow: make test runs it"]
 fn where_af_xdp_can_not_be_had_packet_sockets_send_and_the_reason_is_told() {
     let _alone = alone();
     let lab = lab!();

@@ -179,6 +179,7 @@ fn token_file(dir: &std::path::Path, name: &str, text: &str) -> PathBuf {
 }
 
 #[test]
+#[ignore = "slow: make test runs it"]
 fn three_hosts_measure_through_nat_and_the_router_is_watched() {
     let _alone = alone();
     let lab = match Lab::build(&LabSpec::default()) {
@@ -302,6 +303,7 @@ fn who_has_no_token_is_turned_away_and_an_open_agent_never_starts() {
 }
 
 #[test]
+#[ignore = "slow: make test runs it"]
 fn strangers_on_either_side_are_named_and_never_waited_for_without_end() {
     let _alone = alone();
     let (lan, wan) = pair();
@@ -394,6 +396,7 @@ fn an_agent_that_ends_in_the_middle_is_a_refused_measurement_with_its_reason() {
 }
 
 #[test]
+#[ignore = "slow: make test runs it"]
 fn a_controller_that_vanishes_leaves_its_agents_free() {
     let _alone = alone();
     let (lan, wan) = pair();
