@@ -1,5 +1,5 @@
 # Everything a person or a machine does here starts from one of these; `make` alone lists them.
-.PHONY: help demo build test check lint
+.PHONY: help demo build router test check lint mutants
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile
@@ -11,12 +11,20 @@ build: ## the static release binary
 	@scripts/setup.sh build
 	@scripts/build.sh
 
-test: ## everything: lints, unit tests, namespaces, virtual machines (root; under 25 minutes)
+router: ## the static release binary with the verbs that a router needs
+	@scripts/setup.sh build
+	@scripts/build.sh --router
+
+test: ## everything: lints, unit tests, namespaces, virtual machines (root; under 20 minutes)
 	@scripts/test.sh
 
-check: ## the fast inner loop: all tests but those in a virtual machine
+check: ## the fast inner loop: all tests but those that measure traffic or need a virtual machine
 	@scripts/setup.sh build
-	@. scripts/lib.sh && use_rust && cargo test --workspace --exclude linerate-vm
+	@. scripts/lib.sh && use_rust && cargo test --lib --bins --test pure --test transaction --test live
 
 lint: ## formatting, clippy, shellcheck, documentation, licences
 	@scripts/test.sh lint
+
+mutants: ## what the unit tests catch of mutants, by folder (a sample; minutes to hours)
+	@scripts/setup.sh build
+	@scripts/mutants.sh

@@ -16,14 +16,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use linerate::bench::{Context, against, beside};
-use linerate::experiment::stats::{mean, median};
-use linerate::lab::{Lab, LabSpec};
-use linerate::load::{self, LoadSpec, Sender, iperf3};
+use linerate::decide::experiment::stats::{mean, median};
+use linerate::machine::sys::netns::NetnsThread;
+use linerate::machine::sys::packet::PacketSocket;
+use linerate::machine::sys::xsk::XdpSender;
+use linerate::measure::bench::{Context, against, beside};
+use linerate::measure::lab::{Lab, LabSpec};
+use linerate::measure::load::{self, LoadSpec, Sender, iperf3};
 use linerate::model::measurement::Direction;
-use linerate::sys::netns::NetnsThread;
-use linerate::sys::packet::PacketSocket;
-use linerate::sys::xsk::XdpSender;
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
 
 const PAIRS: u32 = 15;
@@ -244,7 +244,7 @@ fn fifty(context: &Context) {
 /// What is left beside forwarding at a fixed rate, by the spinners and by the kernel's count of
 /// everything else, with no rules and with three hundred.
 fn headroom(context: &Context) {
-    let cpus = linerate::discover::snapshot(&context.router).usable_cpus();
+    let cpus = linerate::machine::discover::snapshot(&context.router).usable_cpus();
     // A tenth of a gigabit in datagrams of 200 bytes: some 60 000 packets a second.
     let rate = Some(linerate::model::units::BitRate(100e6));
     let spec = LoadSpec { datagram: 200, ..LoadSpec::udp(Direction::Up, 1, 3.0, rate) };

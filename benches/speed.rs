@@ -16,11 +16,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use linerate::host::{FakeHost, Live};
+use linerate::change::apply::{Changer, Hold, RolledBack};
+use linerate::machine::host::{FakeHost, HostRead, Live};
+use linerate::machine::sys::netns::NetnsThread;
 use linerate::model::plan::{Candidate, Plan};
 use linerate::model::snapshot::Snapshot;
-use linerate::sys::netns::NetnsThread;
-use linerate::{apply, discover, plan, store};
+use linerate::{decide::plan, machine::discover, machine::store};
 use scene::big::{Size, machine};
 
 /// Median and worst of `times` runs.
@@ -102,7 +103,8 @@ fn main() {
         let mut said = String::new();
         time(&format!("plan for {cpus} CPUs x {queues} queues"), 10, || {
             let start = cpu();
-            let made = plan::planned(&snapshot, &plan::Traffic::default(), plan::Profile::Router);
+            let (traffic, peers) = (plan::Traffic::default(), plan::peers(&snapshot));
+            let made = plan::planned(&snapshot, &traffic, plan::Profile::Router, &peers);
             let took = cpu() - start;
             let m = made.unwrap().model;
             said = format!("largest load {}, bound {}, {} nodes", m.largest, m.bound, m.nodes);
@@ -152,18 +154,25 @@ fn apply_all(host: &Live, snapshot: &Snapshot, candidate: &Candidate, state: &st
     let count = candidate.settings.len();
     let mut own = Vec::new();
     time(&format!("apply of {count} masks, journal and read-back included"), 20, || {
-        let lock = state.lock("bench").unwrap();
+        let look = |_: &dyn HostRead| snapshot.clone();
+        let mut changer = Changer::begin(host, state, "bench", Duration::ZERO, look).unwrap();
+        drop(changer.snapshot().clone());
         let (start, busy) = (Instant::now(), cpu());
         let stop = AtomicBool::new(false);
-        let applied = apply::apply(host, snapshot, candidate, &lock, &stop).unwrap();
+        let applied = changer.apply(candidate, &stop).unwrap();
         let took = start.elapsed();
         own.push(cpu() - busy);
         assert_eq!(applied.writes.len(), count);
-        apply::rollback(host, &lock, false).unwrap();
+        drop(changer);
+        roll_back(host, state);
         took
     });
     own.sort();
     println!("  of this process's own time: median {:?}", own[own.len() / 2]);
+}
+
+fn roll_back(host: &Live, state: &store::StateDir) -> RolledBack {
+    Hold::take(host, state, "bench", Duration::ZERO).unwrap().roll_back(false).unwrap()
 }
 
 /// What udev and hotplug start when a device appears: a whole process, with the plan's settings of
@@ -187,8 +196,7 @@ fn event(
         let status = netns.run(move || linerate.status()).unwrap().unwrap();
         let took = start.elapsed();
         assert!(status.success());
-        let lock = state.lock("bench").unwrap();
-        let back = apply::rollback(host, &lock, false).unwrap();
+        let back = roll_back(host, state);
         assert_eq!(back.restored.len(), plan.candidate.settings.len());
         took
     });

@@ -1,5 +1,5 @@
 //! What must hold of every parser of outside bytes, whatever the bytes are. The fuzz targets look
-//! for bytes that break it, and `tests/corpus.rs` holds it over those that were found before.
+//! for bytes that break it, and `tests/pure/corpus.rs` holds it over those that were found before.
 //!
 //! No parser may panic, and none may take more than linear time: libFuzzer stops at an input that
 //! takes seconds.
@@ -8,27 +8,27 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use flate2::Crc;
-use linerate::agent::wire;
-use linerate::apply::knob;
-use linerate::capture::redact::Redactor;
-use linerate::host::tar::{self, Kind, Limits};
-use linerate::host::{Archive, HostRead, Setting};
-use linerate::kernel::diff::diff;
-use linerate::kernel::mixed::Choices;
-use linerate::load::{LoadSpec, iperf3};
+use linerate::change::apply::knob;
+use linerate::decide::kernel::diff::diff;
+use linerate::decide::kernel::mixed::Choices;
+use linerate::machine::capture::redact::Redactor;
+use linerate::machine::host::tar::{self, Kind, Limits};
+use linerate::machine::host::{Archive, HostRead, Setting};
+use linerate::machine::parse::config;
+use linerate::machine::parse::irq_name::{of_device, of_switch, queue_and_role};
+use linerate::machine::parse::thread_name::ThreadName;
+use linerate::machine::parse::{
+    cmdline, cpuinfo, cpumask, crypto, interrupts, keyvalue, modules, net_counters, net_dev, pppoe,
+    preempt, queue_counters, route, softirqs, softnet, stat, task, thread_name, uci, vlan,
+};
+use linerate::machine::store::journal::Journal;
+use linerate::machine::store::{plan, result};
+use linerate::measure::agent::protocol;
+use linerate::measure::load::{LoadSpec, iperf3};
 use linerate::model::cpuset::CpuSet;
-use linerate::model::knob::Knob;
+use linerate::model::knob::{Knob, rows};
 use linerate::model::measurement::Direction;
 use linerate::model::snapshot::Snapshot;
-use linerate::model::sysctl;
-use linerate::parse::config;
-use linerate::parse::irq_name::{of_device, of_switch, queue_and_role};
-use linerate::parse::{
-    cmdline, cpuinfo, cpumask, crypto, interrupts, keyvalue, modules, net_counters, pppoe, preempt,
-    route, softirqs, softnet, stat, task, uci, vlan,
-};
-use linerate::store::journal::Journal;
-use linerate::store::{plan, result};
 
 use super::scene;
 
@@ -51,10 +51,12 @@ pub(crate) const ALL: &[Property] = &[
     ("journal", journal),
     ("kernel_config", kernel_config),
     ("modules", of_modules),
+    ("net_dev", of_net_dev),
     ("netlink", netlink),
     ("plan_file", plan_file),
     ("pppoe", of_pppoe),
     ("preempt", of_preempt),
+    ("queue_counters", of_queue_counters),
     ("redact", redact),
     ("result_file", result_file),
     ("route", of_route),
@@ -81,30 +83,30 @@ pub(crate) fn hold(name: &str, bytes: &[u8]) {
 /// What anybody may send to an agent's port, or a controller find behind one: read or refused in
 /// words that fit a terminal; what is read is written so that it can be read again.
 fn agent(bytes: &[u8]) {
-    fn again<T: wire::Message + PartialEq + std::fmt::Debug>(bytes: &[u8]) -> Option<T> {
-        match wire::parse::<T>(bytes) {
+    fn again<T: protocol::Message + PartialEq + std::fmt::Debug>(bytes: &[u8]) -> Option<T> {
+        match protocol::parse::<T>(bytes) {
             Err(why) => {
                 assert!(why.len() < 1000 && !why.contains('\n'), "{why:?}");
                 None
             }
             Ok(message) => {
-                let line = wire::line(&message);
+                let line = protocol::line(&message);
                 assert_eq!(line.iter().filter(|b| **b == b'\n').count(), 1, "one line");
-                assert_eq!(wire::parse::<T>(&line[..line.len() - 1]).as_ref(), Ok(&message));
+                assert_eq!(protocol::parse::<T>(&line[..line.len() - 1]).as_ref(), Ok(&message));
                 Some(message)
             }
         }
     }
-    if let Some(hello) = again::<wire::Hello>(bytes) {
-        assert!(!wire::is_nonce(&hello.nonce) || hello.nonce.is_ascii());
+    if let Some(hello) = again::<protocol::Hello>(bytes) {
+        assert!(!protocol::is_nonce(&hello.nonce) || hello.nonce.is_ascii());
     }
-    again::<wire::Greeting>(bytes);
-    if let Some(wire::Request::Listen(run) | wire::Request::Open(run, _)) = again(bytes) {
+    again::<protocol::Greeting>(bytes);
+    if let Some(protocol::Request::Listen(run) | protocol::Request::Open(run, _)) = again(bytes) {
         drop(run.spec.check());
     }
-    let told = match again::<wire::Answer>(bytes) {
-        Some(wire::Answer::Failed(failure)) => failure.error("agent").to_string(),
-        Some(wire::Answer::Facts(facts)) => {
+    let told = match again::<protocol::Answer>(bytes) {
+        Some(protocol::Answer::Failed(failure)) => failure.error("agent").to_string(),
+        Some(protocol::Answer::Facts(facts)) => {
             let devices = facts.ways.iter().map(|way| way.device.as_str());
             devices.chain([facts.hostname.as_str(), &facts.kernel, &facts.program]).collect()
         }
@@ -138,7 +140,7 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// A capture from anywhere: opened or refused, never more. Most bytes are no gzip stream, so the
-/// input is packed first; what is packed badly is left to tests/archive.rs. What discovery makes of
+/// input is packed first; what is packed badly is left to tests/pure/archive.rs. What discovery makes of
 /// files is the property `scene`.
 fn archive(bytes: &[u8]) {
     if let Ok(host) = Archive::from_bytes(&packed(bytes)) {
@@ -242,7 +244,27 @@ fn of_interrupts(bytes: &[u8]) {
 
 /// A driver's counters: no more groups of loss than counters.
 fn counters(bytes: &[u8]) {
-    assert!(linerate::sys::decode_counters(bytes) <= lines(bytes));
+    assert!(linerate::machine::sys::decode_counters(bytes) <= lines(bytes));
+}
+
+/// /proc/net/dev: no more devices than lines, each with a name.
+fn of_net_dev(bytes: &[u8]) {
+    let found = net_dev::devices(bytes);
+    assert!(found.len() <= lines(bytes));
+    assert!(found.iter().all(|(name, _)| !name.is_empty()));
+}
+
+/// Counters of queues, a name and a number on each line: each queue once, in order.
+fn of_queue_counters(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let counters = text.lines().filter_map(|line| {
+        let (name, value) = line.rsplit_once(' ')?;
+        Some((name, value.parse().ok()?))
+    });
+    let found = queue_counters::queues(counters);
+    assert!(found.len() <= lines(bytes));
+    assert!(found.windows(2).all(|pair| pair[0].index < pair[1].index));
+    assert!(found.iter().all(|queue| queue.rx.is_some() || queue.tx.is_some()));
 }
 
 /// Reports of iperf3, read as one kind of test or another.
@@ -283,7 +305,7 @@ fn kernel_config(bytes: &[u8]) {
         assert!(set.is_some_and(|s| s.contains_key("PREEMPT")));
     }
     let Some(whole) = config::read(bytes) else { return };
-    let report = linerate::kernel::check::check(&whole, "fuzz", None);
+    let report = linerate::decide::kernel::check::check(&whole, "fuzz", None);
     assert!(report.findings.iter().all(|f| !f.evidence.is_empty()));
     // Halves of it against each other, and what lies between them.
     let (a, b) = bytes.split_at(bytes.len() / 2);
@@ -302,7 +324,7 @@ fn of_modules(bytes: &[u8]) {
 
 /// Answers of the kernel over netlink.
 fn netlink(bytes: &[u8]) {
-    linerate::sys::decode_answers(bytes);
+    linerate::machine::sys::decode_answers(bytes);
 }
 
 /// Plans: what loads is written so that it means the same.
@@ -346,9 +368,11 @@ fn of_scene(bytes: &[u8]) {
         return;
     }
     let Ok(host) = Archive::from_bytes(&packed(&scene::tar(&nodes))) else { return };
-    let snapshot = linerate::discover::snapshot(&host);
+    let snapshot = linerate::machine::discover::snapshot(&host);
     let usable = snapshot.usable_cpus();
-    for change in linerate::plan::candidates(&snapshot).list.iter().flat_map(|c| c.changes()) {
+    for change in
+        linerate::decide::plan::candidates(&snapshot).list.iter().flat_map(|c| c.changes())
+    {
         if let linerate::model::knob::Value::Cpus(cpus) = &change.after {
             assert!(cpus.is_subset(&usable), "{change:?}");
         }
@@ -386,25 +410,32 @@ fn of_softirqs(bytes: &[u8]) {
 
 /// Small JSON files of the state directory: the dead-man's guard and named labs.
 fn state_files(bytes: &[u8]) {
-    drop(serde_json::from_slice::<linerate::store::deadman::Armed>(bytes));
-    drop(serde_json::from_slice::<linerate::store::labs::LabRecord>(bytes));
-    drop(serde_json::from_slice::<linerate::host::Manifest>(bytes));
+    drop(serde_json::from_slice::<linerate::machine::store::deadman::Armed>(bytes));
+    drop(serde_json::from_slice::<linerate::machine::store::labs::LabRecord>(bytes));
+    drop(serde_json::from_slice::<linerate::machine::host::Manifest>(bytes));
 }
 
 /// Texts of files under /proc/sys: what is understood is the same as itself.
 fn of_sysctl(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    for known in sysctl::SYSCTLS {
-        let knob = Knob::Sysctl { name: known.name.to_owned() };
+    for name in rows("sysctl").filter_map(|row| row.name) {
+        let knob = Knob::Sysctl { name: name.to_owned() };
         if let Ok(value) = knob::meaning(&knob, &text) {
-            assert!(knob::same(&knob, &value, &value), "{} {value:?}", known.name);
-            assert!(knob::same_text(&knob, &text, &text), "{}", known.name);
+            assert!(knob::same(&knob, &value, &value), "{name} {value:?}");
+            assert!(knob::same_text(&knob, &text, &text), "{name}");
         }
     }
 }
 
 /// /proc/PID/status of a kernel thread: CPUs are those of a list that is there.
 fn of_task(bytes: &[u8]) {
+    if let Some(stat) = task::stat(bytes) {
+        assert!(stat.cpu_seconds >= 0.0 && stat.cpu_seconds.is_finite());
+    }
+    let name = String::from_utf8_lossy(bytes);
+    if let Some(ThreadName::Napi { device, number }) = thread_name::read(&name) {
+        assert!(name.starts_with(&format!("napi/{device}-")) && name.contains(&number.to_string()));
+    }
     if task::cpus_allowed(bytes).is_some() {
         assert!(bytes.windows(18).any(|w| w == b"Cpus_allowed_list:"));
     }
@@ -425,7 +456,7 @@ fn of_vlan(bytes: &[u8]) {
 
 /// Tables of the old iptables: a rule that is reached is one of all.
 fn xtables(bytes: &[u8]) {
-    for (reached, all) in linerate::sys::decode_tables(bytes) {
+    for (reached, all) in linerate::machine::sys::decode_tables(bytes) {
         assert!(reached <= all);
     }
 }

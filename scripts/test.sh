@@ -3,8 +3,6 @@
 # `N passed, N failed, N skipped`. A test that can't run here says so on stderr (`SKIPPED name: why`)
 # and is counted as skipped; with CI=true that is a failure, because CI has root, namespaces and QEMU,
 # unless it says `SKIPPED (optional)`: that is for guests of other processors.
-# A few failed tests get a second try, each alone: those that watch real traffic and real deadlines can
-# lose to a neighbour on a shared machine. What needed it is named in the summary; twice failed is failed.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -17,11 +15,10 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 : >"$work/skipped"
 : >"$work/failed"
-: >"$work/second"
 # Thousands of simulated experiments: minutes, for figures that only a change of the analysis can change.
 BY_HAND=a_95_percent_interval_holds_the_truth_over_10_000_simulations
-# More failures than this at once are no bad luck.
-SECOND_TRIES=4
+# The tests that run the program with verbs that a router's build has, but for those that take long.
+ROUTER_TESTS='archive:: evidence:: replay:: show_schema:: capture:: cli:: confirm:: persist:: record::'
 passed=0 failed=0 skipped=0 unmet=0
 
 pass() { passed=$((passed + 1)); printf '  ok       %s\n' "$1"; }
@@ -52,6 +49,7 @@ gather() { # gather LOG
             }
         }
         /^test .* \.\.\. FAILED$/ { print binary ": " $2 >> failures }
+        /^test .* \.\.\. ignored, slow: / { g--; next } # left out on purpose, and run elsewhere
         /^test .* \.\.\. ignored/ { why = $0; name = $2; if (!sub(/.* \.\.\. ignored, /, "", why)) why = "ignored"; print "ignored " name ": " why >> skipped }
         /^---- .* stdout ----$/ { test = $2 }
         /^SKIPPED / {
@@ -64,22 +62,8 @@ gather() { # gather LOG
     ' "$1"
 }
 
-# once_more BINARY TEST PACKAGES...: that one test again, alone; whether it passed now. A doctest has no
-# second try: nothing in it can lose a race.
-once_more() {
-    binary=$1 test=$2
-    shift 2
-    case $binary in
-    'unittests src/lib.rs') target=--lib ;;
-    'unittests src/main.rs') target=--bins ;;
-    tests/*.rs) target="--test=$(basename "$binary" .rs)" ;;
-    *) return 1 ;;
-    esac
-    # A name that matches nothing is no success.
-    cargo test "$@" "$target" --locked -- --include-ignored --exact "$test" >"$work/again" 2>&1 &&
-        grep -q '^test result: ok. 1 passed' "$work/again"
-}
-
+# Which tests: all of them, those of `make check` too and those that take long.
+WHICH=--include-ignored
 # tests NAME PACKAGES...: runs `cargo test` on them, and adds up what it says.
 tests() {
     name=$1
@@ -87,7 +71,8 @@ tests() {
     echo "$name"
     code=0
     # Cargo names the test binaries on stderr; one stream keeps them in order with the results.
-    { cargo test "$@" --locked --no-fail-fast -- --show-output --include-ignored --skip "$BY_HAND" 2>&1 || echo $? >"$work/code"; } | tee "$work/log" | grep -E '^test result: .*[1-9][0-9]* (passed|failed)|^     Running|^error|panicked at' || true
+    # shellcheck disable=SC2086 # WHICH is words
+    { cargo test "$@" --locked --no-fail-fast -- --show-output --skip "$BY_HAND" $WHICH 2>&1 || echo $? >"$work/code"; } | tee "$work/log" | grep -E '^test result: .*[1-9][0-9]* (passed|failed)|^     Running|^error|panicked at' || true
     [ ! -e "$work/code" ] || { code=$(cat "$work/code"); rm "$work/code"; }
     : >"$work/new_skips"
     : >"$work/new_failures"
@@ -98,25 +83,18 @@ tests() {
     unmet=$((unmet + $(grep -c '^unmet ' "$work/new_skips" || true)))
     sed -E 's/^(unmet|waived|ignored) //' "$work/new_skips" >>"$work/skipped"
     if [ "$f" -gt 0 ]; then sed -n '/^failures:$/,/^test result:/p' "$work/log"; fi
-    while IFS= read -r line; do
-        if [ "$f" -le "$SECOND_TRIES" ] && once_more "${line%%: *}" "${line#*: }" "$@" </dev/null; then
-            echo "  passed at the second try: $line"
-            echo "$line" >>"$work/second"
-            passed=$((passed + 1)) failed=$((failed - 1))
-        else
-            echo "$line" >>"$work/failed"
-        fi
-    done <"$work/new_failures"
+    cat "$work/new_failures" >>"$work/failed"
     if [ "$code" != 0 ] && [ "$f" = 0 ]; then
         fail "$name: ended with exit code $code without a failed test"
         tail -n 60 "$work/log" | sed 's/^/    /'
     fi
 }
 
-# The release binaries, for this processor and (where Rust can) for the arm64 guest: one long link each,
-# which leaves the other CPUs to the checks and the first tests. Those that measure come late (`load`,
-# `scenarios`), and only the guests need the binaries.
+# The release binaries, whole and for a router, and (where Rust can) whole for the arm64 guest: one long
+# link each, which leaves the other CPUs to the checks and the first tests. Those that measure come last
+# (`traffic`), and only the guests need the binaries.
 releases() {
+    if scripts/build.sh -q --router >"$work/router" 2>"$work/router.log"; then :; else rm "$work/router"; fi
     if scripts/build.sh -q >"$work/binary" 2>"$work/binary.log"; then :; else rm "$work/binary"; fi
     if can_build_for "$ARM_TARGET"; then
         if scripts/build.sh --target "$ARM_TARGET" >"$work/arm.log" 2>&1; then mv "$work/arm.log" "$work/arm"; fi
@@ -133,6 +111,7 @@ echo 'static checks'
 if has_cargo fmt; then check 'format' cargo fmt --all --check; else skip 'format' 'no cargo fmt here'; fi
 if has_cargo clippy; then
     check 'clippy' cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
+    check 'clippy (router)' cargo clippy --quiet --no-default-features --features router --locked -- -D warnings
 else skip 'clippy' 'no cargo clippy here'; fi
 if command -v shellcheck >/dev/null; then
     check 'shellcheck' shellcheck -x scripts/*.sh packaging/*.sh packaging/openwrt/* .ci/run
@@ -153,6 +132,18 @@ if [ "$only" = all ]; then
         fail 'static binary'
         sed 's/^/    /' "$work/binary.log"
     fi
+    if [ -e "$work/router" ]; then
+        LINERATE_TEST_PROGRAM=$(cat "$work/router")
+        pass "static router binary: $(wc -c <"$LINERATE_TEST_PROGRAM") bytes"
+        export LINERATE_TEST_PROGRAM
+        WHICH=$ROUTER_TESTS
+        tests 'the router binary, by the same tests' --test pure --test live
+        WHICH=--include-ignored
+        unset LINERATE_TEST_PROGRAM
+    else
+        fail 'static router binary'
+        sed 's/^/    /' "$work/router.log"
+    fi
     # Without it, the test in the arm64 guest is skipped.
     if [ -e "$work/arm" ]; then pass 'static binary for arm64'; elif [ -e "$work/arm.log" ]; then
         fail 'static binary for arm64'
@@ -166,10 +157,6 @@ echo
 if [ -s "$work/failed" ]; then
     echo 'failed:'
     sed 's/^/  /' "$work/failed"
-fi
-if [ -s "$work/second" ]; then
-    echo 'failed at first, passed at the second try, alone:'
-    sed 's/^/  /' "$work/second"
 fi
 if [ -s "$work/skipped" ]; then
     echo 'skipped:'

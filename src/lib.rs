@@ -1,73 +1,35 @@
 //! `linerate`: get a Linux router to forward at line rate, safely, and prove it.
 //!
-//! Data goes through the modules in this order:
+//! Data goes through the folders in this order; each one's `mod.rs` says what comes in, what goes
+//! out and what it may touch.
 //!
 //! ```text
-//!   host ─▶ parse ─▶ discover ─▶ Snapshot ─▶ plan ─▶ Candidates ─▶ apply ─▶ verify
-//!     └─▶ capture ─▶ one file ─▶ host (elsewhere)         │            │
-//!                    lab ─▶ load + sample ─▶ bench ─▶ experiment ◀────┘
-//!                                                        │
-//!                                        store ◀─────────┴─────────▶ report
+//!   the kernel ─▶ machine ─▶ Snapshot ─▶ decide ─▶ Candidates ─▶ change ─▶ the kernel
+//!                                          ▲                       │
+//!                                       Analysis                set, verified
+//!                                          │                       ▼
+//!                  record ◀────────────────┴──────────────────── measure
+//!                     └─▶ report ─▶ cli ─▶ people and scripts
 //! ```
 //!
-//! Effects outside, knowledge inside: `model` imports nothing; `parse`, `plan` and `experiment`
-//! import `model` only and are pure; only `apply` and `lab` write; `cli` and `report` sit on top.
-//! `tests/architecture.rs` holds this.
+//! Effects are outside and knowledge is inside: `model` uses nothing of ours, `decide` is pure,
+//! only `change` and `measure` write to the system, and `report` and `cli` sit on top.
+//! `tests/pure/architecture.rs` holds this.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests set their own scene"))]
 
 pub mod error;
-pub mod exit_code;
 
 pub mod model;
 
-pub mod parse;
+pub mod machine;
 
-pub mod sys;
+pub mod decide;
 
-pub mod host;
+pub mod change;
 
-pub mod discover;
-
-pub mod capture;
-
-pub mod kernel;
-
-pub mod profile;
-
-pub mod plan;
-
-pub mod diagnose;
-
-pub mod store;
-
-pub mod apply;
-
-pub mod verify;
-
-pub mod persist;
-
-pub mod lab;
-
-pub mod load;
-
-pub mod sample;
-
-pub mod agent;
-
-pub mod bench;
-
-pub mod tune;
-
-pub mod search;
-
-pub mod experiment;
-
-pub mod rank;
+pub mod measure;
 
 pub mod report;
 
 pub mod cli;
-
-#[cfg(test)]
-pub(crate) mod testing;

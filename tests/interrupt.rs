@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -110,8 +111,8 @@ fn walk(dir: &Path, map: &mut BTreeMap<PathBuf, String>) {
     }
 }
 
-/// How long a stop may take, with room for a machine that others use.
-const PROMPTLY: Duration = Duration::from_secs(10);
+/// How long a stop may take: that it ends, not how fast a busy machine is.
+const PROMPTLY: Duration = Duration::from_secs(60);
 
 struct Scratch(PathBuf);
 
@@ -132,6 +133,23 @@ impl Scratch {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap()
+    }
+
+    /// A short experiment in a lab of its own, with more arguments behind.
+    fn short(&self, more: &[&str]) -> Command {
+        let mut command = self.program("tune");
+        command.args(["nat", "--candidates", "one-cpu,rps-all", "--seconds", "0.2", "--omit", "0"]);
+        command.args(["--directions", "up,down", "-P", "2", "--blocks", "3", "--seed", "7"]);
+        command.args(more).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn program(&self, verb: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+        command.arg(verb).current_dir(&self.0).env("LINERATE_STATE_DIR", self.0.join("state"));
+        // Sentences are looked for in one line, wherever the measured figures would break it.
+        command.env("COLUMNS", "200");
+        command
     }
 
     /// Until the program has its lock, and its handlers of signals before that.
@@ -176,6 +194,12 @@ fn assert_as_before(before: &Machine, context: &str) {
     }
 }
 
+/// The tests here one after the other: each counts what of this program is on the machine.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn can_run() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
@@ -186,6 +210,7 @@ fn can_run() -> bool {
 
 #[test]
 fn whenever_it_is_stopped_the_machine_is_as_it_was() {
+    let _alone = alone();
     if !can_run() {
         return;
     }
@@ -216,4 +241,112 @@ fn whenever_it_is_stopped_the_machine_is_as_it_was() {
         assert_as_before(&before, &format!("stopped by {which:?}"));
         assert!(names(scratch.0.join("state")).is_empty(), "no journal, no lock is left");
     }
+}
+
+/// What ran, in order, without the figures.
+fn order(result: &serde_json::Value) -> Vec<String> {
+    let cells = result["cells"].as_array().unwrap().iter();
+    cells
+        .map(|c| {
+            let direction = &c["measurement"]["direction"];
+            format!("{} {} {} {direction}", c["block"], c["position"], c["candidate"])
+        })
+        .collect()
+}
+
+fn read(path: &Path) -> serde_json::Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+fn text(output: &std::process::Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+#[test]
+fn killed_in_the_middle_every_cell_is_reported_and_the_same_experiment_goes_on() {
+    let _alone = alone();
+    if !can_run() {
+        return;
+    }
+    let scratch = Scratch::new("kept");
+    let done = scratch.short(&["-o", "whole.json"]).output().unwrap();
+    let whole = order(&read(&scratch.0.join("whole.json")));
+    assert_eq!(whole.len(), 3 * 4 * 2, "{}", text(&done));
+    assert!(!scratch.0.join("whole.json.unfinished").exists(), "the result has it all");
+
+    let record = scratch.0.join("r.json.unfinished");
+    let lines = || fs::read(&record).map_or(0, |t| t.iter().filter(|b| **b == b'\n').count());
+    let mut child = scratch.short(&["-o", "r.json"]).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    // In the second of three blocks.
+    while lines() < 1 + 10 {
+        assert!(Instant::now() < deadline, "it does not measure");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let kept = lines() - 1;
+    assert!((10..24).contains(&kept) && !scratch.0.join("r.json").exists());
+
+    let report = scratch.program("report").args(["r.json.unfinished", "-o", "-"]).output().unwrap();
+    assert!(text(&report).contains("the process was killed"), "{}", text(&report));
+    // Torn by a power cut: the cell that is not whole is measured again.
+    let bytes = fs::read(&record).unwrap();
+    fs::write(&record, &bytes[..bytes.len() - 9]).unwrap();
+    // Another load is another experiment.
+    let other = ["--resume", "r.json.unfinished", "--rules", "9"];
+    let refused = scratch.short(&other).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+    assert!(text(&refused).contains("scenario"), "{}", text(&refused));
+    // A new experiment of that name leaves the record to its owner.
+    let mut new = scratch.short(&["-o", "r.json"]).spawn().unwrap();
+    while !scratch.0.join("r.json.unfinished-1").exists() {
+        assert!(Instant::now() < deadline + Duration::from_secs(60), "it is not kept");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    signal(&new, Signal::INT);
+    new.wait().unwrap();
+
+    let resumed = scratch.short(&["--resume", "r.json.unfinished-1"]).output().unwrap();
+    assert!([Some(0), Some(6)].contains(&resumed.status.code()), "{}", text(&resumed));
+    let result = read(&scratch.0.join("r.json"));
+    assert_eq!(order(&result), whole, "the cells of the seed, in its order");
+    assert_eq!((&result["ended"], &result["seed"]), (&"complete".into(), &7.into()));
+    let cells = result["cells"].as_array().unwrap();
+    let before: Vec<serde_json::Value> = String::from_utf8(bytes)
+        .unwrap()
+        .lines()
+        .skip(1)
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["cell"].take())
+        .collect();
+    assert_eq!(cells[..kept - 1], before[..kept - 1], "what was measured before stays as it was");
+}
+
+#[test]
+fn a_full_disk_ends_it_with_a_report_and_the_cells_that_fitted() {
+    let _alone = alone();
+    if !can_run() {
+        return;
+    }
+    let scratch = Scratch::new("full");
+    let script = "mount -t tmpfs -o size=72k none . && cd . && \
+                  \"$0\" tune nat --candidates one-cpu,rps-all --seconds 0.2 --omit 0 -P 2 \
+                  --directions up --blocks 50 --seed 7 -o r.json; code=$?; \
+                  \"$0\" report r.json.unfinished -o /dev/stderr; ls >&2; exit $code";
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_linerate")]);
+    command.current_dir(&scratch.0).env("LINERATE_STATE_DIR", scratch.0.join("state"));
+    command.env("COLUMNS", "200");
+    let done = command.output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    if said.contains("unshare:") || said.contains("mount:") {
+        eprintln!("SKIPPED a_full_disk_ends_it_with_a_report_and_the_cells_that_fitted: {said}");
+        return;
+    }
+    assert_eq!(done.status.code(), Some(2), "{}", text(&done));
+    assert!(said.contains("no space left") && said.contains("hint: "), "{said}");
+    let report = String::from_utf8_lossy(&done.stdout);
+    assert!(report.contains("the record could not be written"), "{report}");
+    // What fitted can be reported on.
+    assert!(said.contains("times one-cpu") && said.contains("r.json.unfinished"), "{said}");
 }

@@ -1,21 +1,16 @@
 //! `linerate agent`: one end of a measurement over real wires, at a controller's command.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 
 use super::context::Context;
 use super::interrupt;
-use crate::agent::token::Token;
-use crate::agent::{PORT, Server, serve};
-use crate::error::{Error, Result};
-use crate::exit_code::ExitCode;
-use crate::host::{HostRead, Live};
+use super::shared::hosts::token;
+use crate::error::{ExitCode, Result};
+use crate::measure::agent::{PORT, Server, serve};
 use crate::model::cpuset::CpuSet;
-
-/// Where a token may be, beside a file.
-const TOKEN: &str = "LINERATE_TOKEN";
 
 /// `agent`
 #[derive(Debug, Args)]
@@ -55,24 +50,6 @@ pub(super) fn run(context: &Context, args: &AgentArgs) -> Result<ExitCode> {
     serve(&server, token.as_ref(), args.cpus.as_ref(), &stop, &|line| out.say(line))?;
     out.say("agent: stopped");
     Ok(ExitCode::Done)
-}
-
-/// The token of a file, or of the environment; `None` where there is none.
-///
-/// # Errors
-/// Usage for one that can't be read or used.
-pub(super) fn token(host: &Live, file: Option<&Path>) -> Result<Option<Token>> {
-    if let Some(file) = file {
-        let name = file.display().to_string();
-        let bytes = host
-            .read(file)
-            .map_err(|e| Error::usage(format!("read the token from {name}"), e.reason()))?;
-        return Token::new(&bytes, &name).map(Some);
-    }
-    match std::env::var_os(TOKEN) {
-        Some(text) => Token::new(text.as_encoded_bytes(), TOKEN).map(Some),
-        None => Ok(None),
-    }
 }
 
 fn cpus(text: &str) -> std::result::Result<CpuSet, String> {

@@ -1,61 +1,90 @@
 //! `linerate apply`: makes the changes of a plan, all or nothing.
 
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use super::args::ApplyArgs;
+use clap::Args;
+
 use super::context::Context;
+use super::interrupt;
+use super::shared::waiting::{self, Probes};
+use super::shared::{persisted, seconds};
 use super::table::Table;
-use super::{confirm, interrupt, persist};
-use crate::apply::pending::{Patience, split};
-use crate::apply::{self, Write};
-use crate::discover;
-use crate::error::Result;
-use crate::exit_code::ExitCode;
-use crate::host::FLOW_TABLE;
+use crate::change::apply::pending::{Patience, split};
+use crate::change::apply::{self, Changer, Write, check_fits, deadman, time_left};
+use crate::error::{ExitCode, Result};
+use crate::machine::discover;
+use crate::machine::host::FLOW_TABLE;
+use crate::machine::store;
+use crate::machine::store::deadman::Target;
 use crate::model::knob::{Knob, Value};
-use crate::store;
+use crate::model::plan::Plan;
+use crate::model::snapshot::Snapshot;
+
+/// `apply`
+#[derive(Debug, Args)]
+pub struct ApplyArgs {
+    /// The plan file
+    #[arg(value_name = "PLAN", default_value = "plan.toml")]
+    pub plan: PathBuf,
+    /// Print the exact writes and make none
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Undo everything after this many seconds unless `linerate confirm` comes first
+    #[arg(long, value_name = "S", value_parser = seconds, conflicts_with = "dry_run")]
+    pub confirm: Option<f64>,
+    /// Also keep it in force over reboots and for devices that come later (see `persist`)
+    #[arg(long, conflicts_with_all = ["confirm", "dry_run"])]
+    pub persist: bool,
+    /// Let the settings of any device that is not here wait for it, instead of refusing the plan
+    #[arg(long)]
+    pub pending: bool,
+    /// With --confirm, also undo it as soon as this address stops answering pings that it answered
+    /// before; may be repeated [default: the default gateways]
+    #[arg(long, value_name = "ADDRESS", requires = "confirm")]
+    pub probe: Vec<Target>,
+    /// With --confirm, watch no address
+    #[arg(long, requires = "confirm", conflicts_with = "probe")]
+    pub no_probe: bool,
+}
+
+impl ApplyArgs {
+    fn probes(&self) -> Probes<'_> {
+        match self.probe.as_slice() {
+            _ if self.no_probe => Probes::None,
+            [] => Probes::Gateways,
+            targets => Probes::Named(targets),
+        }
+    }
+}
 
 /// Runs the command.
 pub(super) fn run(context: &Context, args: &ApplyArgs) -> Result<ExitCode> {
     let host = context.live("apply")?;
     let out = &context.out;
-    let plan = store::plan::read(&args.plan)?;
-    let snapshot = discover::snapshot(host);
-    let patience = if args.pending { Patience::All } else { Patience::ByPlan };
-    let whole = plan;
-    let (plan, waiting) = split(host, &whole, &snapshot, patience);
-    for one in &waiting {
-        out.say(format_args!("pending: {} to {}: {}", one.knob, one.wanted, one.why));
-    }
-    store::plan::check_machine(&plan, &snapshot)?;
+    let whole = store::plan::read(&args.plan)?;
     if args.dry_run {
-        let prepared = apply::prepare(host, &snapshot, &plan.candidate)?;
-        if out.json {
-            out.json(&written(&prepared.writes))?;
-        } else {
-            let lines =
-                prepared.writes.iter().map(|w| format!("{}  # now {}", by_hand(w), w.before_text));
-            out.data(lines.collect::<Vec<_>>().join("\n"))?;
-            out.say(format_args!("{} writes, none made", prepared.writes.len()));
-        }
-        return Ok(ExitCode::Done);
+        return dry_run(context, args, &whole);
     }
     // Found out before anything is changed.
-    let keep = if args.persist { Some(persist::target(context, None, None)?) } else { None };
+    let keep = if args.persist { Some(persisted::target(context, None, None)?) } else { None };
     let stop: std::sync::Arc<AtomicBool> = interrupt::stop_flag()?;
-    let lock = confirm::lock(context, &format!("apply {}", args.plan.display()))?;
+    let verb = format!("apply {}", args.plan.display());
+    let state = store::state_dir();
+    let mut changer = Changer::begin(host, &state, &verb, Duration::ZERO, discover::snapshot)?;
+    changer.notes.iter().for_each(|note| out.say(note));
+    let plan = fitting(context, args, &whole, changer.snapshot())?;
     let guarded = match args.confirm {
-        Some(seconds) => Some(confirm::arm(context, &lock, args, seconds)?),
+        Some(seconds) => Some(waiting::arm(context, changer.lock(), &args.probes(), seconds)?),
         None => None,
     };
-    let look = || discover::snapshot(host);
-    let applied = match apply::apply_looking(host, &snapshot, &look, &plan.candidate, &lock, &stop)
-    {
+    let applied = match changer.apply(&plan.candidate, &stop) {
         Ok(applied) if !applied.writes.is_empty() => applied,
         other => {
             // Nothing is in force that would have to be confirmed.
-            if guarded.is_some() {
-                lock.state().disarm(&lock)?;
+            if let Some(armed) = &guarded {
+                deadman::release(changer.lock(), armed)?;
             }
             other?
         }
@@ -73,7 +102,7 @@ pub(super) fn run(context: &Context, args: &ApplyArgs) -> Result<ExitCode> {
     if let (Some(armed), false) = (&guarded, applied.writes.is_empty()) {
         out.say(out.warn(format_args!(
             "undone in {:.0} s unless you say: linerate confirm",
-            confirm::left(armed).as_secs_f64()
+            time_left(armed).as_secs_f64()
         )));
     }
     if !applied.writes.is_empty() {
@@ -86,12 +115,40 @@ pub(super) fn run(context: &Context, args: &ApplyArgs) -> Result<ExitCode> {
         ));
     }
     if let Some(target) = &keep {
-        persist::write(context, target, &whole, &lock)?;
+        persisted::write(context, target, &whole, changer.lock())?;
     }
     Ok(ExitCode::Done)
 }
 
-/// How one would do it by hand: what is no file has a program of its own.
+/// The part of a plan that can be set now; names what has to wait.
+fn fitting(context: &Context, args: &ApplyArgs, plan: &Plan, snapshot: &Snapshot) -> Result<Plan> {
+    let patience = if args.pending { Patience::All } else { Patience::ByPlan };
+    let (now, waiting) = split(context.live("apply")?, plan, snapshot, patience);
+    for one in &waiting {
+        context.out.say(format_args!("pending: {} to {}: {}", one.knob, one.wanted, one.why));
+    }
+    check_fits(&now, snapshot)?;
+    Ok(now)
+}
+
+/// Shows what would be written.
+fn dry_run(context: &Context, args: &ApplyArgs, whole: &Plan) -> Result<ExitCode> {
+    let (host, out) = (context.live("apply")?, &context.out);
+    let snapshot = discover::snapshot(host);
+    let plan = fitting(context, args, whole, &snapshot)?;
+    let prepared = apply::prepare(host, &snapshot, &plan.candidate)?;
+    if out.json {
+        out.json(&written(&prepared.writes))?;
+    } else {
+        let lines =
+            prepared.writes.iter().map(|w| format!("{}  # now {}", by_hand(w), w.before_text));
+        out.data(lines.collect::<Vec<_>>().join("\n"))?;
+        out.say(format_args!("{} writes, none made", prepared.writes.len()));
+    }
+    Ok(ExitCode::Done)
+}
+
+/// The command that does it by hand: a setting that is no file has a program of its own.
 fn by_hand(write: &Write) -> String {
     let after = &write.after;
     match &write.knob {
@@ -111,6 +168,9 @@ fn by_hand(write: &Write) -> String {
         // Its process is known only once it is there.
         Knob::NapiThread { device, .. } => {
             format!("taskset -p {} PID_OF_napi/{device}", write.after_text)
+        }
+        Knob::PollerCpus { name } => {
+            format!("taskset -p {} PID_OF_{name}", write.after_text)
         }
         Knob::Service { name } => {
             let verb = if *after == Value::Switch(true) { "start" } else { "stop" };

@@ -3,14 +3,29 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::args::CaptureArgs;
+use clap::Args;
+
 use super::context::Context;
-use crate::apply::inventory::inventory;
-use crate::capture::{Capture, Summary};
-use crate::error::{Error, Result};
-use crate::exit_code::ExitCode;
-use crate::host::clock;
-use crate::{discover, store};
+use super::shared::seconds;
+use crate::change::apply::inventory::inventory;
+use crate::error::{Error, ExitCode, Result};
+use crate::machine::capture::{Capture, Summary};
+use crate::machine::host::clock;
+use crate::{machine::discover, machine::store};
+
+/// `capture`
+#[derive(Debug, Args)]
+pub struct CaptureArgs {
+    /// File to write
+    #[arg(short, long, value_name = "FILE", default_value = "linerate-capture.tar.gz")]
+    pub output: PathBuf,
+    /// Number of readings of the counters
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub samples: u32,
+    /// Seconds between two readings
+    #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
+    pub interval: f64,
+}
 
 /// Runs the command.
 pub(super) fn run(context: &Context, args: &CaptureArgs) -> Result<ExitCode> {

@@ -1,12 +1,12 @@
-//! What every command starts from: the door to the system and the way out.
+//! The start of every command: its global options, the door to the system and the way out.
 
 use std::path::Path;
 
-use super::args::Global;
 use super::output::Output;
+use super::shared::Global;
 use crate::error::{Error, Result};
-use crate::host::tar::TarError;
-use crate::host::{Archive, Captured, HostRead, Live, OpenError, Tree};
+use crate::machine::host::tar::TarError;
+use crate::machine::host::{Archive, Captured, HostRead, Live, OpenError, Tree};
 
 /// The system that a command works on, and where its output goes.
 pub struct Context {
@@ -29,7 +29,7 @@ impl Context {
         Ok(Self { out: Output::new(global), live: Live::here(), captured })
     }
 
-    /// For commands that only read.
+    /// Machine for commands that only read.
     #[must_use]
     pub fn reader(&self) -> &dyn HostRead {
         match &self.captured {
@@ -38,7 +38,13 @@ impl Context {
         }
     }
 
-    /// For commands that change things: never a captured machine.
+    /// True if the machine is this one as it runs, and not a captured one.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.captured.is_none()
+    }
+
+    /// Machine for commands that change things: never a captured one.
     ///
     /// # Errors
     /// Usage with `--host`.

@@ -6,29 +6,52 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::args::EventArgs;
+use clap::Args;
+
 use super::context::Context;
 use super::interrupt;
-use super::persist::SKIPPED;
-use crate::discover;
-use crate::error::{Error, Result};
-use crate::exit_code::ExitCode;
-use crate::host::{HostRead, HostWrite, Live, clock};
+use super::shared::persisted::SKIPPED;
+use crate::change::apply::Hold;
+use crate::change::persist::HOME;
+use crate::change::persist::event::{self, Outcome, Which};
+use crate::change::persist::guard::{self, Verdict};
+use crate::error::{Error, ExitCode, Result};
+use crate::machine::discover;
+use crate::machine::host::{HostRead, HostWrite, Live, clock};
+use crate::machine::store;
+use crate::machine::store::disk::Root;
+use crate::machine::store::swap::{refused, settle};
 use crate::model::plan::Plan;
-use crate::persist::HOME;
-use crate::persist::event::{self, Outcome, Which};
-use crate::persist::guard::{self, Verdict};
-use crate::store;
-use crate::store::disk::Root;
-use crate::store::swap::{refused, settle};
 
-/// How long an event waits for its device to be brought up: many drivers ask for their interrupt
+/// Time that an event waits for its device to be brought up: many drivers ask for their interrupt
 /// lines only then, and udev has no event for it.
 const BROUGHT_UP: Duration = Duration::from_secs(120);
+
+/// Time that another linerate may hold the lock before an event gives up.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// After that lines are looked for again so long later; some come late.
 const AGAIN: [Duration; 3] =
     [Duration::from_millis(50), Duration::from_millis(500), Duration::from_secs(3)];
+
+/// `event`
+#[derive(Debug, Args)]
+pub struct EventArgs {
+    /// Every device of the plan
+    #[arg(long)]
+    pub all: bool,
+    /// The device that appeared, as it is called now
+    #[arg(required_unless_present = "all")]
+    pub device: Option<String>,
+}
+
+/// `boot`
+#[derive(Debug, Args)]
+pub struct BootArgs {
+    /// Note that the machine stayed up for five minutes, waiting for that
+    #[arg(long)]
+    stayed: bool,
+}
 
 /// Runs `event`.
 pub(super) fn run(context: &Context, args: &EventArgs) -> Result<ExitCode> {
@@ -41,12 +64,15 @@ pub(super) fn run(context: &Context, args: &EventArgs) -> Result<ExitCode> {
 }
 
 /// Runs `boot`.
-pub(super) fn boot(context: &Context) -> Result<ExitCode> {
+pub(super) fn boot(context: &Context, args: &BootArgs) -> Result<ExitCode> {
+    if args.stayed {
+        return stayed(context);
+    }
     go(context, &Which::Everything, "boot")
 }
 
 /// Runs `boot --stayed`.
-pub(super) fn stayed(context: &Context) -> Result<ExitCode> {
+fn stayed(context: &Context) -> Result<ExitCode> {
     let host = context.live("boot")?;
     clock::sleep(guard::LONG_ENOUGH.saturating_sub(clock::boottime()));
     let noted = guard::stayed(&Root::of_environment(), &host.identity().boot_id);
@@ -65,16 +91,12 @@ fn go(context: &Context, which: &Which, verb: &str) -> Result<ExitCode> {
 fn apply(context: &Context, which: &Which, verb: &str) -> Result<ExitCode> {
     let host = context.live(verb)?;
     let root = Root::of_environment();
-    if *which == Which::Everything {
-        settle(&root, Path::new(HOME))?;
-    }
-    let Some(plan) = event::plan(&root)? else { return Ok(ExitCode::Done) };
-    let devices = event::devices(host, &plan, which);
-    if devices.is_empty() && *which != Which::Everything {
+    let stop = interrupt::stop_flag()?;
+    let event = Event { context, host, root, which, verb, stop };
+    // Most devices that come and go are in no plan: their events need no lock.
+    if event.concerned()?.is_none() && *which != Which::Everything {
         return Ok(ExitCode::Done);
     }
-    let stop = interrupt::stop_flag()?;
-    let event = Event { context, host, root, plan, which, devices, verb, stop };
     let Some(mut outcome) = event.once()? else { return Ok(ExitCode::Done) };
     if matches!(which, Which::Device(_)) {
         outcome = event.linger(outcome)?;
@@ -87,18 +109,32 @@ struct Event<'a> {
     context: &'a Context,
     host: &'a Live,
     root: Root,
-    plan: Plan,
     which: &'a Which,
-    devices: Vec<String>,
     verb: &'a str,
     stop: Arc<AtomicBool>,
 }
 
 impl Event<'_> {
-    /// Applies once; `None` where the boot guard says no.
+    /// The persisted plan with its devices that the event is about; `None` where nothing is to be
+    /// done.
+    fn concerned(&self) -> Result<Option<(Plan, Vec<String>)>> {
+        let Some(plan) = event::plan(&self.root)? else { return Ok(None) };
+        let devices = event::devices(self.host, &plan, self.which);
+        let any = !devices.is_empty()
+            || *self.which == Which::Everything
+            || event::may_place_pollers(self.host, &plan, self.which);
+        Ok(any.then_some((plan, devices)))
+    }
+
+    /// Applies once; `None` where nothing is persisted or the boot guard says no.
     fn once(&self) -> Result<Option<Outcome>> {
         let Self { context, host, verb, which, .. } = *self;
-        let lock = event::lock(&store::state_dir(), verb)?;
+        let hold = Hold::take(host, &store::state_dir(), verb, PATIENCE)?;
+        if *which == Which::Everything {
+            settle(&self.root, Path::new(HOME))?;
+        }
+        // Read under the lock: what was persisted may be another plan by now.
+        let Some((plan, devices)) = self.concerned()? else { return Ok(None) };
         if event::admitted(&self.root, host)? == Verdict::Skip {
             // Not for every device.
             if *which == Which::Everything {
@@ -106,10 +142,10 @@ impl Event<'_> {
             }
             return Ok(None);
         }
-        let names = event::looked_at(&self.plan, &self.devices);
-        let snapshot = discover::devices(host, &names);
-        let outcome =
-            event::run(host, &snapshot, &self.plan, which, &self.devices, &lock, &self.stop);
+        let names = event::looked_at(&plan, &devices);
+        let mut changer = hold.changer(|host| discover::devices(host, &names))?;
+        changer.notes.iter().for_each(|note| tell(context, 4, note));
+        let outcome = event::run(&mut changer, &plan, which, &devices, &self.stop);
         for error in &outcome.failed {
             tell(context, 4, &format!("{verb}: {error}"));
         }
@@ -154,7 +190,7 @@ impl Event<'_> {
     }
 }
 
-/// Whether a device is brought up (IFF_UP of linux/if.h); `None` where it is not here.
+/// Tells whether a device is brought up (IFF_UP of linux/if.h); `None` where it is not here.
 fn is_up(host: &dyn HostRead, device: &str) -> Option<bool> {
     let flags = host.text(&Path::new("/sys/class/net").join(device).join("flags")).ok()?;
     let flags = u32::from_str_radix(flags.strip_prefix("0x")?, 16).ok()?;

@@ -1,18 +1,15 @@
 //! `linerate fit`: what forwarding costs on this machine, from measurements of it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 
 use super::context::Context;
-use super::output::Output;
 use super::table::Table;
-use crate::error::{Error, Result};
-use crate::exit_code::ExitCode;
-use crate::experiment::refuse_starved;
-use crate::model::snapshot::Machine;
-use crate::plan::{Costs, Fit, fit};
-use crate::store;
+use crate::decide::experiment::refuse_starved;
+use crate::decide::plan::{Fit, fit};
+use crate::error::{Error, ExitCode, Result};
+use crate::machine::store;
 
 /// `fit`
 #[derive(Debug, Args)]
@@ -20,7 +17,7 @@ pub struct FitArgs {
     /// Results of tune, best with different numbers of --rules and with RPS on and off
     #[arg(value_name = "RESULT", required = true)]
     pub results: Vec<PathBuf>,
-    /// Where to write the costs, for plan --costs and tune --costs
+    /// File for the costs, for plan --costs and tune --costs
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -84,7 +81,7 @@ struct Fitted<'a> {
     fit: &'a Fit,
 }
 
-/// How good it is.
+/// Lines on the quality of the fit.
 fn summary(fit: &Fit) -> Vec<String> {
     let percent = |ln: f64| format!("{:.1} %", ln.exp_m1() * 100.0);
     let mut lines = vec![format!(
@@ -96,10 +93,10 @@ fn summary(fit: &Fit) -> Vec<String> {
     )];
     lines.push(match fit.foretold {
         Some(error) => format!(
-            "candidates left out in turn and foretold by the others: off by {} (rms)",
+            "candidates left out in turn and predicted by the others: off by {} (rms)",
             percent(error)
         ),
-        None => "too few candidates to leave one out: how well it foretells is not known".into(),
+        None => "too few candidates to leave one out: how well it predicts is not known".into(),
     });
     if let Some(unit) = fit.costs.unit_ns {
         lines.push(format!("1.0, the stack stage of a packet with NAT, takes {unit:.1} ns"));
@@ -109,40 +106,4 @@ fn summary(fit: &Fit) -> Vec<String> {
             .map(|acks| format!("{acks:.2} acknowledgements came back for each packet of data")),
     );
     lines
-}
-
-/// What `--costs` gave.
-#[derive(Default)]
-pub(super) struct Given {
-    costs: Costs,
-    machine: Option<String>,
-}
-
-impl Given {
-    /// Reads a file of `fit`; without one there are the default costs.
-    ///
-    /// # Errors
-    /// Usage, with what is wrong.
-    pub(super) fn read(path: Option<&Path>) -> Result<Self> {
-        let Some(path) = path else { return Ok(Self::default()) };
-        let hint = "linerate fit RESULT... -o FILE makes one";
-        let text = store::plan::read_text("costs", path, hint)?;
-        let costs = Costs::parse(&text).map_err(|why| {
-            Error::usage(format!("read costs {}", path.display()), why).hint(hint)
-        })?;
-        Ok(Self { costs, machine: Costs::machine(&text) })
-    }
-
-    /// The costs, for use on a machine; those of another one are not believed without a word.
-    pub(super) fn on(&self, machine: &Machine, out: &Output) -> Costs {
-        if let (Some(theirs), Some(ours)) = (&self.machine, &machine.id)
-            && theirs != ours
-        {
-            out.say(out.warn(format_args!(
-                "the costs were fitted on another machine ({theirs}, this is {ours}): what they \
-                 foretell here may be far off; linerate tune and fit find this one's"
-            )));
-        }
-        self.costs
-    }
 }

@@ -7,8 +7,7 @@ use std::sync::atomic::AtomicBool;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use crate::error::{Error, Result};
-use crate::exit_code::ExitCode;
+use crate::error::{Error, ExitCode, Result};
 
 /// Sets the returned flag on the first signal; the second ends the process at once (a lab is then
 /// removed by the kernel, and a router's journal is settled by the next call).

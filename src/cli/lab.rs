@@ -1,15 +1,70 @@
 //! `linerate lab`: a router in a box, by hand.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
-use super::args::{LabAction, LabArgs, Place};
-use super::confirm;
+use clap::{Args, Subcommand, ValueEnum};
+
 use super::context::Context;
 use super::table::Table;
-use crate::error::{Error, Result};
-use crate::exit_code::ExitCode;
-use crate::lab::{LabSpec, Shape, named};
-use crate::{apply, store};
+use crate::error::{Error, ExitCode, Result};
+use crate::measure::lab::{LabSpec, Shape, named};
+use crate::{change::apply::Hold, machine::store};
+
+/// `lab`
+#[derive(Debug, Args)]
+pub struct LabArgs {
+    /// The action
+    #[command(subcommand)]
+    pub action: LabAction,
+}
+
+/// Actions on labs.
+#[derive(Debug, Subcommand)]
+pub enum LabAction {
+    /// Build one that stays until `lab down`
+    Up {
+        /// Extra filter rules that never match
+        #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=20_000))]
+        rules: u32,
+        /// Largest IP packet in bytes
+        #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(576..=9000))]
+        mtu: u32,
+        /// Forward established flows through a software flowtable
+        #[arg(long)]
+        flowtable: bool,
+    },
+    /// Remove one, or all; also what a crash left behind
+    Down {
+        /// The lab's id; all labs without one
+        id: Option<String>,
+    },
+    /// List the labs that are up
+    List,
+    /// A shell, or a command, inside one
+    Shell {
+        /// The lab's id; may be left out when only one is up
+        #[arg(long)]
+        id: Option<String>,
+        /// lan, router or wan
+        #[arg(default_value = "router")]
+        side: LabSide,
+        /// The command; $SHELL without one
+        #[arg(last = true)]
+        command: Vec<std::ffi::OsString>,
+    },
+}
+
+/// The namespaces of a lab.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LabSide {
+    /// The client's side
+    Lan,
+    /// The router
+    Router,
+    /// The server's side
+    Wan,
+}
 
 /// Runs the command.
 pub(super) fn run(context: &Context, args: &LabArgs) -> Result<ExitCode> {
@@ -21,7 +76,7 @@ pub(super) fn run(context: &Context, args: &LabArgs) -> Result<ExitCode> {
         }
         LabAction::Down { id } => down(context, id.as_deref()),
         LabAction::List => list(context),
-        LabAction::Shell { id, place, command } => shell(id.as_deref(), *place, command),
+        LabAction::Shell { id, side, command } => shell(id.as_deref(), *side, command),
     }
 }
 
@@ -72,11 +127,11 @@ fn settle(context: &Context) -> Result<()> {
     if !state.path().is_dir() {
         return Ok(());
     }
-    match state.lock("lab down") {
-        Ok(lock) => {
-            confirm::undo_overdue(context, &lock)?;
-            let settled = apply::settle(host, &lock)?;
-            settled.notes.iter().for_each(|note| context.out.say(note));
+    match Hold::take(host, &state, "lab down", Duration::ZERO) {
+        Ok(hold) => {
+            let mut notes = hold.undo_overdue()?;
+            notes.extend(hold.settle()?.notes);
+            notes.iter().for_each(|note| context.out.say(note));
             Ok(())
         }
         // Another run is at work, and settles what it finds.
@@ -112,15 +167,15 @@ fn list(context: &Context) -> Result<ExitCode> {
 }
 
 /// The exit status of the shell or command becomes ours.
-fn shell(id: Option<&str>, place: Place, command: &[OsString]) -> Result<ExitCode> {
+fn shell(id: Option<&str>, side: LabSide, command: &[OsString]) -> Result<ExitCode> {
     let id = match id {
         Some(id) => id.to_owned(),
         None => only_one()?,
     };
-    let role = match place {
-        Place::Lan => named::Role::Lan,
-        Place::Router => named::Role::Router,
-        Place::Wan => named::Role::Wan,
+    let role = match side {
+        LabSide::Lan => named::Role::Lan,
+        LabSide::Router => named::Role::Router,
+        LabSide::Wan => named::Role::Wan,
     };
     match named::enter(&id, role, command)? {
         0 => Ok(ExitCode::Done),

@@ -1,4 +1,4 @@
-//! What stages note in passing, on stderr: warnings always, more with `-v`, all with `-vv`.
+//! Notes that stages make in passing, on stderr: warnings always, more with `-v`, all with `-vv`.
 
 use log::{LevelFilter, Log, Metadata, Record};
 

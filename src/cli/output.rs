@@ -3,11 +3,15 @@
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 
-use super::args::{ColorWhen, Global};
-use crate::error::{Error, Result};
-use crate::exit_code::ExitCode;
+use super::shared::{ColorWhen, Global};
+use crate::error::{Error, ExitCode, Result};
+use crate::report::document::Document;
+use crate::report::render::{Render, Text};
 
-/// Where a command's output goes, and how.
+/// The fewest columns that text is made for.
+const NARROWEST: usize = 40;
+
+/// The ways in which a command prints.
 #[derive(Debug, Clone, Copy)]
 pub struct Output {
     /// Print JSON.
@@ -16,6 +20,7 @@ pub struct Output {
     verbose: bool,
     color: bool,
     stderr_is_terminal: bool,
+    width: usize,
 }
 
 impl Output {
@@ -35,6 +40,7 @@ impl Output {
             verbose: global.verbose > 0,
             color,
             stderr_is_terminal: std::io::stderr().is_terminal(),
+            width: width(),
         }
     }
 
@@ -55,6 +61,20 @@ impl Output {
         })
     }
 
+    /// Writes a document as text, as wide as the terminal.
+    ///
+    /// # Errors
+    /// When stdout can't be written.
+    pub fn document(&self, document: &Document) -> Result<()> {
+        self.data(self.text().render(document))
+    }
+
+    /// Text as the terminal shows it: its width, and colours if they are wanted.
+    #[must_use]
+    pub fn text(&self) -> Text {
+        Text { width: self.width, colour: self.color }
+    }
+
     /// Writes a value as JSON.
     ///
     /// # Errors
@@ -72,7 +92,7 @@ impl Output {
         }
     }
 
-    /// Whether the user asked for more.
+    /// The user asked for more.
     #[must_use]
     pub fn is_verbose(&self) -> bool {
         self.verbose
@@ -92,7 +112,7 @@ impl Output {
         }
     }
 
-    /// Whether progress is redrawn in place.
+    /// Progress is redrawn in place.
     #[must_use]
     pub fn has_live_progress(&self) -> bool {
         self.stderr_is_terminal && !self.quiet
@@ -104,19 +124,19 @@ impl Output {
         self.paint("1", text)
     }
 
-    /// What matters less.
+    /// Text that matters less.
     #[must_use]
     pub fn dim(&self, text: impl Display) -> String {
         self.paint("2", text)
     }
 
-    /// What needs attention.
+    /// Text that needs attention.
     #[must_use]
     pub fn warn(&self, text: impl Display) -> String {
         self.paint("33", text)
     }
 
-    /// What is well.
+    /// Text for what is well.
     #[must_use]
     pub fn good(&self, text: impl Display) -> String {
         self.paint("32", text)
@@ -125,6 +145,18 @@ impl Output {
     fn paint(&self, code: &str, text: impl Display) -> String {
         if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
     }
+}
+
+/// Columns of a line: what COLUMNS says, else what the terminal says, else what a file gets. Text
+/// in fewer than [`NARROWEST`] columns can't be read.
+fn width() -> usize {
+    let asked = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let terminal = || {
+        let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+        Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+    };
+    let columns = asked.filter(|columns| *columns > 0).or_else(terminal);
+    columns.unwrap_or(Text::default().width).max(NARROWEST)
 }
 
 /// Prints an error in the project's form.

@@ -8,40 +8,39 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
-use super::args::seconds;
 use super::context::Context;
 use super::interrupt;
 use super::output::Output;
+use super::shared::seconds;
 use super::table::Table;
-use crate::error::{Error, Result};
-use crate::exit_code::ExitCode;
-use crate::host::{HostRead, clock};
-use crate::parse::kallsyms::Symbols;
-use crate::parse::perf::Samples;
-use crate::profile::{Frame, Group, Profile};
-use crate::report::html::flame;
-use crate::store::write_file;
-use crate::sys::perf::{Sampler, Source};
-use crate::{discover, store};
+use crate::decide::profile::{Frame, Group, Profile, Whole};
+use crate::error::{Error, ExitCode, Result};
+use crate::machine::host::{HostRead, clock};
+use crate::machine::parse::kallsyms::Symbols;
+use crate::machine::parse::perf::Samples;
+use crate::machine::store::write_file;
+use crate::machine::sys::perf::{Sampler, Source};
+use crate::report::render::chart::flame;
+use crate::{machine::discover, machine::store};
 
 /// `profile`
 #[derive(Debug, Args)]
 pub struct ProfileArgs {
-    /// How long to look; best while the router is busy
+    /// Seconds to look; best while the router is busy
     #[arg(value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub seconds: f64,
-    /// Where to write a flame graph (SVG)
+    /// File for a flame graph (SVG)
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Samples per second and CPU; an odd number does not march in step with timers
     #[arg(long, value_name = "HZ", default_value_t = 997, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub frequency: u32,
-    /// How many functions to list
+    /// Number of functions to list
     #[arg(long, value_name = "N", default_value_t = 15)]
     pub top: usize,
 }
 
-/// How often the rings are emptied: at 10,000 samples a second of 200 bytes each holds 65 ms.
+/// Pause between two readings of the rings: at 10,000 samples a second of 200 bytes each holds 65 ms.
 const PACE: Duration = Duration::from_millis(50);
 
 /// Runs the command.
@@ -161,14 +160,11 @@ struct Look {
 }
 
 impl Look {
-    /// Share of a CPU's time that went to packets: by the clock of all samples, by cycles of those
-    /// that a busy CPU would have given.
-    fn busy(&self, packets: u64, samples: u64) -> f64 {
+    /// The whole that shares of a CPU's time are taken of.
+    fn whole(&self) -> Whole {
         match self.source {
-            Source::Clock => packets as f64 / samples.max(1) as f64,
-            Source::Cycles => {
-                (packets as f64 / (self.seconds * f64::from(self.frequency)).max(1.0)).min(1.0)
-            }
+            Source::Clock => Whole::Samples,
+            Source::Cycles => Whole::Expected(self.seconds * f64::from(self.frequency)),
         }
     }
 
@@ -186,7 +182,7 @@ impl Look {
         heading.extend(groups.iter().map(|g| g.name()));
         let mut table = Table::new(&heading);
         for cpu in &profile.cpus {
-            let busy = self.busy(cpu.packets, cpu.samples) * 100.0;
+            let busy = cpu.busy(self.whole()) * 100.0;
             let mut row = vec![cpu.cpu.to_string(), format!("{busy:.0} %")];
             row.extend(groups.iter().map(|g| match cpu.groups.get(g) {
                 Some(count) => share(*count, cpu.packets),
@@ -204,7 +200,7 @@ impl Look {
         lines.push(String::new());
         lines.push(out.bold("dearest functions"));
         for (name, module, count) in profile.dearest(top) {
-            let group = crate::profile::group_of(name, module).name();
+            let group = crate::decide::profile::group_of(name, module).name();
             let place = if module.is_empty() { String::new() } else { format!(" [{module}]") };
             lines.push(format!("  {:>5}  {group:12} {name}{place}", share(count, packets)));
         }
@@ -218,12 +214,12 @@ impl Look {
         lines.join("\n")
     }
 
-    fn told(&self, top: usize) -> Told<'_> {
+    fn told(&self, top: usize) -> ProfileDocument<'_> {
         let of = |groups: &dyn Fn(Group) -> u64| {
             let all = Group::ALL.into_iter().map(|g| (g.name(), groups(g)));
             all.filter(|(_, count)| *count > 0).collect()
         };
-        Told {
+        ProfileDocument {
             format: "linerate-profile",
             version: 1,
             seconds: self.seconds,
@@ -237,11 +233,11 @@ impl Look {
                 .profile
                 .cpus
                 .iter()
-                .map(|cpu| ToldCpu {
+                .map(|cpu| CpuDocument {
                     cpu: cpu.cpu,
                     samples: cpu.samples,
                     packets: cpu.packets,
-                    busy: self.busy(cpu.packets, cpu.samples),
+                    busy: cpu.busy(self.whole()),
                     groups: of(&|g| cpu.groups.get(&g).copied().unwrap_or(0)),
                 })
                 .collect(),
@@ -256,19 +252,19 @@ impl Look {
 }
 
 #[derive(Serialize)]
-struct Told<'a> {
+struct ProfileDocument<'a> {
     format: &'static str,
     version: u32,
     seconds: f64,
     source: &'static str,
     frequency: u32,
     lost: u64,
-    cpus: Vec<ToldCpu>,
+    cpus: Vec<CpuDocument>,
     functions: Vec<Function<'a>>,
 }
 
 #[derive(Serialize)]
-struct ToldCpu {
+struct CpuDocument {
     cpu: u32,
     samples: u64,
     packets: u64,

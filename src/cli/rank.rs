@@ -1,12 +1,26 @@
 //! `linerate rank`: own WireGuard figures among the known ones.
 
-use super::args::RankArgs;
+use std::path::PathBuf;
+
+use clap::Args;
+
 use super::context::Context;
-use crate::error::Result;
-use crate::exit_code::ExitCode;
-use crate::rank::{self, Standing};
-use crate::report::{html, ranking};
-use crate::store;
+use super::shared::rendered::deliver;
+use crate::decide::rank::{self, Standing};
+use crate::error::{ExitCode, Result};
+use crate::machine::store;
+use crate::report::rank as report;
+
+/// `rank`
+#[derive(Debug, Args)]
+pub struct RankArgs {
+    /// Results of `bench wireguard --board -o FILE`
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// File to write: a drawing (.svg), a page (.html), Markdown (.md), else text
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
 
 /// Runs the command.
 pub(super) fn run(context: &Context, args: &RankArgs) -> Result<ExitCode> {
@@ -19,23 +33,17 @@ pub(super) fn run(context: &Context, args: &RankArgs) -> Result<ExitCode> {
         }
         standings.push(rank::standing(&result));
     }
+    let document = report::document(&standings, &rank::known());
     if let Some(path) = &args.output {
-        let known = rank::known();
-        let text = match path.extension().and_then(|e| e.to_str()) {
-            Some("svg") => html::ranking::svg(&standings, &known),
-            Some("html" | "htm") => html::ranking::page(&standings, &known),
-            _ => ranking::text(&standings),
-        };
-        store::write_file("ranking", path, text.as_bytes())?;
-        out.say(format_args!("written to {}", path.display()));
+        deliver(out, &document, "ranking", path, None)?;
     }
     if out.json {
         out.json(&serde_json::json!({
             "format": "linerate-rank", "version": 1,
-            "source": ranking::SOURCE, "results": standings,
+            "source": report::SOURCE, "results": standings,
         }))?;
     } else if args.output.is_none() {
-        out.data(ranking::text(&standings))?;
+        out.document(&document)?;
     }
     Ok(ExitCode::Done)
 }

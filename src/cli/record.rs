@@ -1,23 +1,71 @@
 //! `linerate record`: what the router does, interval after interval, until Ctrl-C.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use super::args::{RecordArgs, RecordFormat};
+use clap::{Args, ValueEnum};
+
 use super::context::Context;
 use super::interrupt;
-use crate::discover;
-use crate::error::{Error, Result};
-use crate::exit_code::ExitCode;
-use crate::host::{HostError, clock};
-use crate::model::order::InOrder;
-use crate::model::snapshot::Snapshot;
+use super::shared::seconds;
+use crate::error::{Error, ExitCode, Result};
+use crate::machine::discover;
+use crate::machine::host::{HostError, clock};
+use crate::machine::store;
+use crate::measure::sample::{Telemetry, Watch};
 use crate::model::telemetry::Interval;
 use crate::report::csv;
-use crate::sample::{Telemetry, Watch};
-use crate::store;
 
-/// How long one wait may last before the stop flag is looked at again.
+/// Longest wait before the stop flag is looked at again.
 const SLICE: Duration = Duration::from_millis(200);
+
+/// `record`
+#[derive(Debug, Args)]
+pub struct RecordArgs {
+    /// File to write; stdout without it. An existing file is never overwritten
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Form of the lines; CSV unless the file's name ends in .jsonl or --json is given
+    #[arg(long, value_name = "FORM")]
+    pub format: Option<RecordFormat>,
+    /// Seconds between two readings, 0.1 to 10
+    #[arg(long, value_name = "S", default_value = "1", value_parser = interval)]
+    pub interval: f64,
+    /// End after this long; without it Ctrl-C does
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub seconds: Option<f64>,
+    /// Only this device; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    pub device: Vec<String>,
+}
+
+/// Forms of a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RecordFormat {
+    /// A table with a header, for spreadsheets
+    Csv,
+    /// One JSON object per line
+    Jsonl,
+}
+
+impl RecordFormat {
+    /// As the file's name says.
+    #[must_use]
+    pub fn of(file: Option<&std::path::Path>) -> Self {
+        let extension = file.and_then(|path| path.extension());
+        if extension.is_some_and(|e| e == "jsonl" || e == "ndjson") {
+            Self::Jsonl
+        } else {
+            Self::Csv
+        }
+    }
+}
+
+fn interval(text: &str) -> std::result::Result<f64, String> {
+    seconds(text).and_then(|s| {
+        if (0.1..=10.0).contains(&s) { Ok(s) } else { Err("must be between 0.1 and 10".into()) }
+    })
+}
 
 /// Runs the command.
 pub(super) fn run(context: &Context, args: &RecordArgs) -> Result<ExitCode> {
@@ -111,26 +159,7 @@ fn watch(context: &Context, wanted: &[String]) -> Result<Watch> {
         return Err(Error::usage(format!("record device {missing}"), "no such device")
             .hint(format!("devices here: {}", there.join(", "))));
     }
-    Ok(watched(&snapshot, wanted))
-}
-
-/// What to watch of a machine: all of it, or the devices of those names.
-pub(super) fn watched(snapshot: &Snapshot, wanted: &[String]) -> Watch {
-    let asked = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == name);
-    let devices = snapshot.netdevs.iter().map(|d| d.name.clone()).filter(|name| asked(name));
-    let mut irqs: Vec<_> = snapshot
-        .irqs
-        .iter()
-        .filter(|irq| asked(&irq.id.device) || irq.shared_with.iter().any(|name| asked(name)))
-        .map(|irq| (irq.line, irq.action.clone()))
-        .collect();
-    irqs.order_by(Ord::cmp);
-    irqs.dedup();
-    Watch {
-        cpus: snapshot.cpus.iter().map(|cpu| cpu.id).collect(),
-        devices: devices.collect(),
-        irqs,
-    }
+    Ok(Watch::of(&snapshot, wanted))
 }
 
 fn line(interval: &Interval, format: RecordFormat) -> Result<String> {

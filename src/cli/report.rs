@@ -1,29 +1,42 @@
 //! `linerate report`: a result file or the record of a sweep as HTML, Markdown or text. The analysis
 //! is made anew from the record.
 
-use std::path::Path;
+use std::path::PathBuf;
 
-use super::args::{ReportArgs, ReportFormat};
+use clap::Args;
+
 use super::context::Context;
-use super::sweep::text;
-use crate::error::{Error, Result};
-use crate::exit_code::ExitCode;
-use crate::experiment::{Analysis, analyse, refuse_starved};
-use crate::model::measurement::Experiment;
-use crate::model::sweep::{Sweep, SweepPoint};
-use crate::store::measured::{self, Measured, SweepDocument};
-use crate::{report, store};
+use super::shared::rendered::{ReportFormat, code, deliver};
+use crate::decide::experiment::{analyse, refuse_starved};
+use crate::error::{Error, ExitCode, Result};
+use crate::machine::store::measured::{self, Measured, SweepDocument};
+use crate::model::sweep::SweepPoint;
+use crate::report;
+use crate::report::document::Document;
+
+/// `report`
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// The result file of `tune`, or the record of `sweep`
+    #[arg(value_name = "RESULT", default_value = "linerate-result.json")]
+    pub result: PathBuf,
+    /// Kind of report [default: by the output's name, else text]
+    #[arg(long)]
+    pub format: Option<ReportFormat>,
+    /// File to write; `-` prints it
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    pub output: PathBuf,
+}
 
 /// Runs the command.
 pub(super) fn run(context: &Context, args: &ReportArgs) -> Result<ExitCode> {
-    let format = args.format.unwrap_or_else(|| by_name(&args.output));
     let mut experiment = match measured::read(&args.result)? {
         Measured::Experiment(experiment) => *experiment,
         Measured::Sweep(sweep) => {
             if context.out.json {
                 context.out.json(&SweepDocument::of(&sweep))?;
             } else {
-                write(context, args, &of_sweep(context, format, &sweep))?;
+                write(context, args, &report::sweep::document(&sweep))?;
             }
             let stands = sweep.runs().any(SweepPoint::is_valid);
             return Ok(if stands { ExitCode::Done } else { ExitCode::Refused });
@@ -40,47 +53,10 @@ pub(super) fn run(context: &Context, args: &ReportArgs) -> Result<ExitCode> {
         context.out.json(&analysis)?;
         return Ok(code(&analysis));
     }
-    write(context, args, &render(format, &experiment, &analysis))?;
+    write(context, args, &report::tune::document(&experiment, &analysis))?;
     Ok(code(&analysis))
 }
 
-fn of_sweep(context: &Context, format: ReportFormat, sweep: &Sweep) -> String {
-    match format {
-        ReportFormat::Html => report::html::sweep::page(sweep),
-        ReportFormat::Markdown => report::sweep::markdown(sweep),
-        ReportFormat::Text => text::render(&context.out, sweep) + "\n",
-    }
-}
-
-fn write(context: &Context, args: &ReportArgs, text: &str) -> Result<()> {
-    if args.output == Path::new("-") {
-        context.out.data(text)?;
-    } else {
-        store::write_file("report", &args.output, text.as_bytes())?;
-        context.out.say(format_args!("written to {}", args.output.display()));
-    }
-    Ok(())
-}
-
-/// The kind of report that a file name asks for.
-pub(super) fn by_name(path: &Path) -> ReportFormat {
-    match path.extension().and_then(|e| e.to_str()) {
-        Some("html" | "htm") => ReportFormat::Html,
-        Some("md" | "markdown") => ReportFormat::Markdown,
-        _ => ReportFormat::Text,
-    }
-}
-
-/// The report of that kind.
-pub(super) fn render(format: ReportFormat, experiment: &Experiment, analysis: &Analysis) -> String {
-    match format {
-        ReportFormat::Html => report::html(experiment, analysis),
-        ReportFormat::Markdown => report::markdown(experiment, analysis),
-        ReportFormat::Text => report::text(experiment, analysis),
-    }
-}
-
-/// An experiment of which nothing can be said was refused.
-pub(super) fn code(analysis: &Analysis) -> ExitCode {
-    if analysis.refused.is_some() { ExitCode::Refused } else { ExitCode::Done }
+fn write(context: &Context, args: &ReportArgs, document: &Document) -> Result<()> {
+    deliver(&context.out, document, "report", &args.output, args.format)
 }

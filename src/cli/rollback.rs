@@ -1,13 +1,23 @@
 //! `linerate rollback` and `linerate status`: what is in force, and how it is undone.
 
-use super::args::RollbackArgs;
-use super::confirm;
+use std::time::Duration;
+
+use clap::Args;
+
 use super::context::Context;
+use super::shared::{persisted, waiting};
 use super::table::Table;
-use crate::apply::{self, Place, deadman};
-use crate::error::Result;
-use crate::exit_code::ExitCode;
-use crate::store;
+use crate::change::apply::{self, Hold, Whereabouts, deadman, time_left};
+use crate::error::{ExitCode, Result};
+use crate::machine::store;
+
+/// `rollback`
+#[derive(Debug, Args)]
+pub struct RollbackArgs {
+    /// Overwrite values that something else has set since
+    #[arg(long)]
+    pub force: bool,
+}
 
 /// Runs `rollback`.
 pub(super) fn run(context: &Context, args: &RollbackArgs) -> Result<ExitCode> {
@@ -18,10 +28,10 @@ pub(super) fn run(context: &Context, args: &RollbackArgs) -> Result<ExitCode> {
     if apply::status(host, &state)?.is_empty() && state.armed()?.is_none() {
         // What a killed process left is cleared away: its lock, a journal that it had not begun.
         if state.path().is_dir()
-            && let Ok(lock) = state.lock("rollback")
+            && let Ok(hold) = Hold::take(host, &state, "rollback", Duration::ZERO)
         {
-            apply::settle(host, &lock)?;
-            state.forget_undone(&lock)?;
+            hold.settle()?;
+            state.forget_undone(hold.lock())?;
         }
         if out.json {
             out.json(&Undone { format: "linerate-rollback", version: 1, restored: Vec::new() })?;
@@ -29,12 +39,7 @@ pub(super) fn run(context: &Context, args: &RollbackArgs) -> Result<ExitCode> {
         out.say("nothing to undo: linerate has changed nothing here since the machine started");
         return Ok(ExitCode::Done);
     }
-    let lock = confirm::lock_patiently(&state, "rollback")?;
-    let done = apply::rollback(host, &lock, args.force);
-    // Whatever waited to be confirmed was undone with all the rest; its guard has no more to do.
-    let settled = confirm::no_longer_waits(host, &lock);
-    let done = done?;
-    settled?;
+    let done = Hold::take(host, &state, "rollback", waiting::PATIENCE)?.roll_back(args.force)?;
     done.notes.iter().for_each(|note| out.say(note));
     if out.json {
         let restored = done.restored.iter().map(|r| r.path.display().to_string()).collect();
@@ -64,18 +69,24 @@ pub(super) fn status(context: &Context) -> Result<ExitCode> {
     let state = store::state_dir();
     if let Some(armed) = deadman::overdue(host, &state)? {
         // Its guard may be at it, and who may not write can only say so.
-        match state.lock("status") {
-            Ok(lock) => confirm::undo_overdue(context, &lock)?,
-            Err(_) => out.say(out.warn(confirm::late_by(&armed))),
+        let undone = match Hold::take(host, &state, "status", Duration::ZERO) {
+            Ok(hold) => hold.undo_overdue(),
+            Err(_) => Ok(vec![waiting::late_by(&armed)]),
+        };
+        match undone {
+            Ok(notes) => notes.iter().for_each(|note| out.say(out.warn(note))),
+            Err(e) => out.say(out.warn(format_args!(
+                "a change that was never confirmed is not undone yet, and is tried again: {e}"
+            ))),
         }
     }
     let in_force = apply::status(host, &state)?;
-    let (waiting, undone) = (state.armed()?, confirm::undone(host, &state)?);
-    let persisted = super::persist::state(host)?;
+    let (armed, undone) = (state.armed()?, deadman::last_undone(host, &state)?);
+    let persisted = persisted::state(host)?;
     if out.json {
         let journals: Vec<_> = in_force.iter().map(|i| &i.journal.header).collect();
-        let waiting = waiting.as_ref().map(|armed| Waiting {
-            seconds_left: confirm::left(armed).as_secs_f64(),
+        let waiting = armed.as_ref().map(|armed| Waiting {
+            seconds_left: time_left(armed).as_secs_f64(),
             watched: armed.watched.iter().map(ToString::to_string).collect(),
         });
         let (format, version) = ("linerate-status", 1);
@@ -83,7 +94,7 @@ pub(super) fn status(context: &Context) -> Result<ExitCode> {
         return Ok(ExitCode::Done);
     }
     if let Some(undone) = &undone {
-        out.data(out.warn(confirm::sentence(undone)))?;
+        out.data(out.warn(waiting::sentence(undone)))?;
     }
     let persisted = persisted.map(|state| state.lines(out)).unwrap_or_default();
     if in_force.is_empty() {
@@ -98,17 +109,17 @@ pub(super) fn status(context: &Context) -> Result<ExitCode> {
             i.journal.header.entries.len().to_string(),
             format!("{:?}", i.journal.phase).to_lowercase(),
             match i.place {
-                Place::Here => "here".into(),
-                Place::EarlierBoot => "an earlier boot: gone".into(),
-                Place::GoneNamespace => "a network namespace that is gone".into(),
-                Place::OtherNamespace => "another network namespace".to_owned(),
+                Whereabouts::Here => "here".into(),
+                Whereabouts::EarlierBoot => "an earlier boot: gone".into(),
+                Whereabouts::GoneNamespace => "a network namespace that is gone".into(),
+                Whereabouts::OtherNamespace => "another network namespace".to_owned(),
             },
         ]);
     }
     out.data([table.lines(), persisted].concat().join("\n"))?;
-    if let Some(armed) = waiting {
-        let left = confirm::left(&armed).as_secs_f64();
-        let watching = match confirm::names(&armed.watched) {
+    if let Some(armed) = armed {
+        let left = time_left(&armed).as_secs_f64();
+        let watching = match waiting::names(&armed.watched) {
             names if names.is_empty() => String::new(),
             names => format!(", or when {names} stops answering"),
         };
@@ -126,8 +137,8 @@ struct Status<'a> {
     version: u32,
     journals: Vec<&'a store::journal::Header>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    persisted: Option<super::persist::State>,
-    /// What is undone unless it is confirmed.
+    persisted: Option<persisted::State>,
+    /// The change that is undone unless it is confirmed.
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting: Option<Waiting>,
     /// The last change that nobody confirmed.

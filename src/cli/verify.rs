@@ -1,18 +1,31 @@
 //! `linerate verify`: is a plan in force, setting by setting.
 
-use super::args::VerifyArgs;
+use std::path::PathBuf;
+
+use clap::Args;
+
 use super::context::Context;
-use super::persist::chosen;
+use super::shared::persisted::chosen;
 use super::table::Table;
-use crate::apply;
-use crate::apply::pending::{Patience, split};
-use crate::discover;
-use crate::error::Result;
-use crate::exit_code::ExitCode;
+use crate::change::apply;
+use crate::change::apply::pending::{Patience, split};
+use crate::change::verify::{self, Check, Report, State};
+use crate::error::{ExitCode, Result};
+use crate::machine::discover;
+use crate::machine::store;
 use crate::model::cpuset::CpuSet;
 use crate::model::knob::Value;
-use crate::store;
-use crate::verify::{self, Check, Report, State};
+
+/// `verify`
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// The plan file [default: plan.toml, or else what is persisted]
+    #[arg(value_name = "PLAN")]
+    pub plan: Option<PathBuf>,
+    /// Call the settings of any device that is not here pending, not drifted
+    #[arg(long)]
+    pub pending: bool,
+}
 
 /// Runs the command.
 pub(super) fn run(context: &Context, args: &VerifyArgs) -> Result<ExitCode> {
@@ -23,7 +36,7 @@ pub(super) fn run(context: &Context, args: &VerifyArgs) -> Result<ExitCode> {
     let snapshot = discover::snapshot(host);
     let patience = if args.pending || persisted { Patience::All } else { Patience::ByPlan };
     let (now, waiting) = split(host, &plan, &snapshot, patience);
-    // Of this machine alone; who may not read the journals is told less.
+    // Of this machine alone; who may not read the journals learns less.
     let journals = match context.live("verify") {
         Ok(live) => apply::status(live, &store::state_dir()).ok(),
         Err(_) => None,
@@ -64,7 +77,7 @@ fn ago(seconds: u64) -> String {
     }
 }
 
-/// Who changed what drifted, or that nobody knows.
+/// Names who changed what drifted, or says that it is unknown.
 fn changed_by(check: &Check) -> String {
     let who: Vec<String> = check
         .suspects

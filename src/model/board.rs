@@ -40,7 +40,7 @@ impl BoardRun {
 /// A CPU as a reader of the figure must know it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BoardCpu {
-    /// Its number.
+    /// Number.
     pub cpu: CpuId,
     /// `Cortex-A76`, `P-core`, ...
     pub core_type: Option<String>,
@@ -61,7 +61,7 @@ pub struct BoardResult {
     pub command: Vec<String>,
     /// When it began, RFC 3339 in UTC.
     pub started: String,
-    /// What kind of evidence it is.
+    /// Class of the evidence.
     pub class: EvidenceClass,
     /// Where it ran.
     pub machine: Machine,
@@ -89,6 +89,6 @@ pub struct BoardResult {
     pub firewall_rules: u32,
     /// Rules of the machine itself, which the figure is without; `None` where not known.
     pub host_firewall_rules: Option<u32>,
-    /// What a reader must know to judge it.
+    /// Notes that a reader must know to judge it.
     pub notes: Vec<String>,
 }

@@ -32,7 +32,7 @@ pub struct Condition {
     pub ip: Numbers,
     /// Settings of sockets, as text by sysctl name.
     pub sockets: BTreeMap<String, String>,
-    /// Whether OpenWrt's firewall clamps the segment size towards the WAN (`mtu_fix`), by zone.
+    /// True if OpenWrt's firewall clamps the segment size towards the WAN (`mtu_fix`), by zone.
     pub mtu_fix: BTreeMap<String, bool>,
 }
 
@@ -43,9 +43,9 @@ pub struct DeviceCondition {
     pub rx_packets: Option<u64>,
     /// Packets sent since it was made.
     pub tx_packets: Option<u64>,
-    /// Its PCIe link.
+    /// PCIe link.
     pub pcie: Option<PcieLink>,
-    /// Its USB connection.
+    /// USB connection.
     pub usb: Option<UsbLink>,
 }
 
@@ -106,15 +106,15 @@ pub struct Policy {
     pub hardware_max: Option<u64>,
 }
 
-/// What is traced.
+/// The traced events.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tracing {
     /// The directory of tracefs.
     pub place: String,
     /// `nop` when no tracer runs.
     pub tracer: String,
-    /// Whether the ring buffer takes entries.
+    /// True if the ring buffer takes entries.
     pub on: bool,
-    /// Whether any event is enabled: all (`1`), some (`X`).
+    /// True if any event is enabled: all (`1`) or some (`X`).
     pub events: bool,
 }

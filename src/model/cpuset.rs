@@ -32,7 +32,7 @@ impl CpuSet {
         Self::from_iter([cpu])
     }
 
-    /// Whether there is no CPU in it.
+    /// True if there is no CPU in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -44,7 +44,7 @@ impl CpuSet {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether `cpu` is in it.
+    /// True if `cpu` is in it.
     #[must_use]
     pub fn contains(&self, cpu: CpuId) -> bool {
         self.0.get((cpu.0 / 64) as usize).is_some_and(|word| word >> (cpu.0 % 64) & 1 == 1)
@@ -104,7 +104,7 @@ impl CpuSet {
         Self::trimmed(self.0.iter().zip(theirs).map(|(ours, theirs)| ours & !theirs).collect())
     }
 
-    /// Whether every CPU of this one is in `other`.
+    /// True if every CPU of this one is in `other`.
     #[must_use]
     pub fn is_subset(&self, other: &Self) -> bool {
         self.difference(other).is_empty()

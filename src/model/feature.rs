@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 /// State of one offload feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FeatureState {
-    /// Whether it is in force.
+    /// True if it is in force.
     pub active: bool,
-    /// Whether the driver lets it be changed.
+    /// True if the driver lets it be changed.
     pub changeable: bool,
 }
 
@@ -26,11 +26,11 @@ pub struct Qdisc {
     pub kind: String,
     /// The transmit queue it stands under when the root is `mq`; `None` for the root itself.
     pub queue: Option<u32>,
-    /// Of a root: its handle, 0 where the kernel put it there by itself; `None` where it was not
+    /// Handle of a root, 0 where the kernel put it there by itself; `None` where it was not
     /// asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handle: Option<u32>,
-    /// Of a root that somebody asked for: its options as netlink attributes, in hexadecimal.
+    /// Options of a root that somebody asked for as netlink attributes, in hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a router, or could be better: what, on what evidence, with which consequence,
+//! Findings: faults of a router, and what could be better: what, on what evidence, with which consequence,
 //! and what to do.
 
 use std::fmt;
@@ -23,7 +23,7 @@ impl Severity {
     /// All of them, mildest first.
     pub const ALL: [Self; 4] = [Self::Info, Self::Notice, Self::Warning, Self::Critical];
 
-    /// Its name on the command line.
+    /// Name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -68,7 +68,7 @@ impl fmt::Display for Confidence {
 pub struct Evidence {
     /// The file, or the command that shows it where no file does.
     pub place: String,
-    /// Its value.
+    /// Value.
     pub value: String,
 }
 
@@ -77,7 +77,7 @@ pub struct Evidence {
 pub struct Finding {
     /// The rule that found it: a stable name.
     pub rule: String,
-    /// What is so, in words, with the devices and CPUs concerned.
+    /// Statement of the finding in words, with the devices and CPUs concerned.
     pub title: String,
     /// How much it matters here.
     pub severity: Severity,
@@ -89,11 +89,11 @@ pub struct Finding {
     pub cost: f64,
     /// The values seen.
     pub evidence: Vec<Evidence>,
-    /// What it costs, and where that was measured.
+    /// Cost, and where it was measured.
     pub consequence: String,
     /// Who says so.
     pub source: String,
-    /// What to do, step by step.
+    /// Remedy, step by step.
     pub remedy: Vec<String>,
 }
 
@@ -102,6 +102,6 @@ pub struct Finding {
 pub struct Unseen {
     /// The rule.
     pub rule: String,
-    /// What it lacks.
+    /// The facts that it lacks.
     pub why: String,
 }

@@ -1,4 +1,4 @@
-//! What an experiment is to find: the objective, what it may not cost, and how its candidates were
+//! Goal of an experiment: the objective, what it may not cost, and how its candidates were
 //! made.
 //!
 //! ```text
@@ -21,7 +21,7 @@ use super::units::CpuId;
 /// Something of a cell that can be judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Quantity {
-    /// What reached the receivers, Mbit/s.
+    /// Payload that reached the receivers, Mbit/s.
     Throughput,
     /// Packets that the router received per second, acknowledgements included.
     PacketRate,
@@ -31,7 +31,7 @@ pub enum Quantity {
     P99,
     /// Idle CPUs left beside the load.
     Headroom,
-    /// Of the hottest zone at the end of the cell, degrees Celsius.
+    /// Temperature of the hottest zone at the end of the cell, degrees Celsius.
     Temperature,
 }
 
@@ -51,25 +51,25 @@ impl Quantity {
         row.map_or(("", "", ""), |(_, name, unit, title)| (name, unit, title))
     }
 
-    /// Its unit.
+    /// Unit.
     #[must_use]
     pub fn unit(self) -> &'static str {
         self.row().1
     }
 
-    /// What it is, for a person.
+    /// Title for a person.
     #[must_use]
     pub fn title(self) -> &'static str {
         self.row().2
     }
 
-    /// Whether more of it is better.
+    /// True if more of it is better.
     #[must_use]
     pub fn more_is_better(self) -> bool {
         matches!(self, Self::Throughput | Self::PacketRate | Self::Headroom)
     }
 
-    /// Its value in a measurement, in its unit; `None` where it was not measured.
+    /// Value in a measurement, in its unit; `None` where it was not measured.
     #[must_use]
     pub fn of(self, measurement: &Measurement, class: EvidenceClass) -> Option<f64> {
         let rate = measurement.rate().0;
@@ -100,14 +100,14 @@ impl Quantity {
 /// A quantity in all directions that are measured, or in one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subject {
-    /// What.
+    /// The measured quantity.
     pub quantity: Quantity,
     /// Which way; `None` for every way that is measured.
     pub direction: Option<Direction>,
 }
 
 impl Subject {
-    /// Its natural logarithm in a measurement, turned so that more is better; `None` where the
+    /// Natural logarithm in a measurement, turned so that more is better; `None` where the
     /// measurement has no such value or a direction that it is not about.
     #[must_use]
     pub fn response(&self, measurement: &Measurement, class: EvidenceClass) -> Option<f64> {
@@ -116,7 +116,7 @@ impl Subject {
         Some(sign * value.ln())
     }
 
-    /// Its value in a measurement.
+    /// Value in a measurement.
     #[must_use]
     pub fn value(&self, measurement: &Measurement, class: EvidenceClass) -> Option<f64> {
         let meant = self.direction.is_none_or(|d| d == measurement.direction);
@@ -163,13 +163,13 @@ impl FromStr for Subject {
 /// A part of an objective.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Term {
-    /// What.
+    /// The measured quantity.
     pub subject: Subject,
     /// How much it counts; above 0.
     pub weight: f64,
 }
 
-/// What is to be as good as possible: a weighted mean of logarithms, so that the ratio of two
+/// The objective: a weighted mean of logarithms, so that the ratio of two
 /// candidates is the weighted geometric mean of their ratios. `throughput=1,p99=0.5`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -183,7 +183,7 @@ impl Default for Objective {
 }
 
 impl Objective {
-    /// Its parts.
+    /// Parts.
     #[must_use]
     pub fn terms(&self) -> &[Term] {
         &self.0
@@ -209,7 +209,7 @@ impl Objective {
         mean.is_finite().then_some(mean)
     }
 
-    /// Whether it is plain throughput.
+    /// True if it is plain throughput.
     #[must_use]
     pub fn is_throughput(&self) -> bool {
         *self == Self::default()
@@ -275,22 +275,22 @@ pub enum Limit {
     Change(f64),
 }
 
-/// What a candidate must keep to be applied: `p99<=+5%`, `temperature<75`.
+/// A guard that a candidate must keep to be applied: `p99<=+5%`, `temperature<75`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Guard {
-    /// What.
+    /// The measured quantity.
     pub subject: Subject,
-    /// Whether the limit is the most that is allowed, or the least.
+    /// True if the limit is the most that is allowed; false if it is the least.
     pub at_most: bool,
-    /// Whether the limit itself is still allowed.
+    /// True if the limit itself is still allowed.
     pub inclusive: bool,
     /// The limit.
     pub limit: Limit,
 }
 
 impl Guard {
-    /// Whether a value (a figure, or a change as a share, as its limit is) keeps it.
+    /// True if a value (a figure, or a change as a share, as its limit is) keeps it.
     #[must_use]
     pub fn allows(&self, value: f64) -> bool {
         let (Limit::Figure(limit) | Limit::Change(limit)) = self.limit;
@@ -355,12 +355,12 @@ impl From<Guard> for String {
     }
 }
 
-/// What an experiment is to find, and what it may not cost.
+/// Goal of an experiment: its objective and its guards.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Goal {
-    /// What is to be as good as possible.
+    /// The objective.
     pub objective: Objective,
-    /// What must be kept.
+    /// The guards.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub guards: Vec<Guard>,
 }
@@ -372,7 +372,7 @@ impl Goal {
         *self == Self::default()
     }
 
-    /// Whether a quantity has to be measured for it.
+    /// True if a quantity has to be measured for it.
     #[must_use]
     pub fn needs(&self, quantity: Quantity) -> bool {
         self.objective.0.iter().any(|t| t.subject.quantity == quantity)
@@ -380,16 +380,16 @@ impl Goal {
     }
 }
 
-/// What is varied, with its levels in the order they were asked for.
+/// A factor that is varied, with its levels in the order they were asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Factor {
-    /// Its name: `rps`.
+    /// Name: `rps`.
     pub name: String,
-    /// Its levels: `off`, `all`.
+    /// Levels: `off`, `all`.
     pub levels: Vec<String>,
 }
 
-/// What a candidate of a factorial or a search is made of.
+/// Levels of a candidate of a factorial or a search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Combination {
     /// The candidate's name.
@@ -398,7 +398,7 @@ pub struct Combination {
     pub levels: Vec<String>,
 }
 
-/// What was varied, and which candidate has which levels.
+/// The factors, and which candidate has which levels.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Varied {
     /// The factors.
@@ -421,13 +421,13 @@ pub enum Design {
 }
 
 impl Design {
-    /// Whether it is candidates by name: what files without a design mean.
+    /// True if it is candidates by name: what files without a design mean.
     #[must_use]
     pub fn is_named(&self) -> bool {
         *self == Self::Named
     }
 
-    /// What was varied.
+    /// The factors.
     #[must_use]
     pub fn varied(&self) -> Option<&Varied> {
         match self {
@@ -446,7 +446,7 @@ impl Design {
     }
 }
 
-/// What the cost model said of a candidate before it was measured.
+/// Prediction of the cost model for a candidate before it was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Predicted {
     /// The candidate's name.

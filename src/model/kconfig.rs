@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::order::InOrder;
 
-/// What an option is set to. An option that a file does not mention is none of these: its
+/// Value of an option. An option that a file does not mention is none of these: its
 /// dependencies are not met there, or that kernel does not know it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Value {
@@ -20,7 +20,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Whether it does anything: on, a module, or a value.
+    /// True if it does anything: on, a module, or a value.
     #[must_use]
     pub fn is_set(&self) -> bool {
         *self != Self::Off
@@ -55,7 +55,7 @@ pub const PREEMPTION_MODELS: &[(&str, &str)] = &[
 /// An option as a file has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What it is set to.
+    /// Value of the option.
     pub value: Value,
     /// How many options the file mentions before it: what depends on an option follows it.
     pub place: usize,
@@ -81,13 +81,13 @@ pub struct KernelConfig {
 }
 
 impl KernelConfig {
-    /// What an option is set to; `None` when the file does not mention it.
+    /// Value of an option; `None` when the file does not mention it.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.options.get(name).map(|entry| &entry.value)
     }
 
-    /// Whether an option is built in or a module.
+    /// True if an option is built in or a module.
     #[must_use]
     pub fn is_on(&self, name: &str) -> bool {
         self.get(name).is_some_and(Value::is_set)

@@ -1,4 +1,4 @@
-//! What was measured, how, and why it may have to be refused.
+//! Measurements: how they were made, and why they may have to be refused.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ impl fmt::Display for Direction {
     }
 }
 
-/// What kind of evidence a figure is.
+/// Class of the evidence that a figure is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EvidenceClass {
@@ -45,7 +45,7 @@ pub enum EvidenceClass {
 }
 
 impl EvidenceClass {
-    /// What a figure of this class does and does not say.
+    /// Statement of what a figure of this class does and does not say.
     #[must_use]
     pub fn meaning(self) -> &'static str {
         match self {
@@ -69,7 +69,7 @@ impl fmt::Display for EvidenceClass {
     }
 }
 
-/// What is sent.
+/// The protocol that is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
@@ -85,7 +85,7 @@ pub enum Protocol {
 pub struct Refusal {
     /// Which rule.
     pub code: RefusalCode,
-    /// What happened, with the values.
+    /// The event, with the values.
     pub why: String,
 }
 
@@ -174,12 +174,12 @@ pub struct Flow {
     pub received: Option<u64>,
     /// CPU seconds that the generator's threads used per second, user and kernel.
     pub generator_cpu: f64,
-    /// What ready-made frames left by, in words; `None` where the kernel made the frames.
+    /// Sender of ready-made frames, in words; `None` where the kernel made the frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_by: Option<String>,
 }
 
-/// What was seen beside a run, as far as it was asked for and can be had.
+/// Figures that were taken beside a run, as far as it was asked for and can be had.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct SideFigures {
     /// Half of the round trips beside the load took no longer, ms.
@@ -197,7 +197,7 @@ pub struct SideFigures {
 }
 
 impl SideFigures {
-    /// Whether nothing was seen.
+    /// True if nothing was seen.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -220,12 +220,12 @@ pub struct Measurement {
     pub cpus: Vec<CpuUse>,
     /// The router's devices over the whole run.
     pub devices: Vec<DeviceUse>,
-    /// What was seen beside it.
+    /// Figures that were taken beside it.
     #[serde(default, skip_serializing_if = "SideFigures::is_empty")]
     pub beside: SideFigures,
     /// Why it can't be trusted; empty when it can.
     pub refusals: Vec<Refusal>,
-    /// What a reader must know to judge it.
+    /// Notes that a reader must know to judge it.
     pub notes: Vec<String>,
     /// The measured window in pieces; empty where it was recorded before there were any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -254,7 +254,7 @@ impl Measurement {
         }
     }
 
-    /// Whether the figure stands.
+    /// True if the figure stands.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.refusals.is_empty()
@@ -273,7 +273,7 @@ impl Measurement {
 pub struct Piece {
     /// Seconds from the opening of the window to the end of this piece.
     pub at: f64,
-    /// Its length, seconds.
+    /// Length, seconds.
     pub seconds: f64,
     /// Payload bytes that reached the receivers, by flow.
     pub bytes: Vec<u64>,
@@ -300,7 +300,7 @@ pub struct ReadBack {
     pub text: Option<String>,
 }
 
-/// What was built and sent.
+/// The scenario that was built and sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scenario {
     /// `nat`.
@@ -311,7 +311,7 @@ pub struct Scenario {
     pub streams: u32,
     /// Largest IP packet, bytes.
     pub mtu: u32,
-    /// What is sent.
+    /// The protocol that is sent.
     pub protocol: Protocol,
     /// Measured seconds per run.
     pub seconds: f64,
@@ -329,7 +329,7 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Whether its name has that part: `nat+vlan` has `vlan`.
+    /// True if its name has that part: `nat+vlan` has `vlan`.
     #[must_use]
     pub fn has(&self, part: &str) -> bool {
         self.name.split('+').any(|p| p == part)
@@ -355,7 +355,7 @@ pub struct Cell {
     pub block: u32,
     /// Place within the block from 0.
     pub position: u32,
-    /// What the place is for.
+    /// Role of the place.
     pub role: CellRole,
     /// Candidate name.
     pub candidate: String,
@@ -375,6 +375,46 @@ pub enum Ended {
     Budget,
     /// The user stopped it.
     Interrupted,
+    /// An agent was lost.
+    LostAgent,
+    /// A candidate's settings could not be made.
+    FailedSet,
+    /// A cell could not be measured at all.
+    FailedMeasurement,
+    /// A measured cell could not be written to the record.
+    RecordNotWritten,
+    /// The process ended without a word: killed, or the power went.
+    Killed,
+}
+
+impl Ended {
+    /// The reason in words.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Complete => "all blocks were run",
+            Self::Precise => "the intervals were narrow enough",
+            Self::Budget => "the time allowed was used up",
+            Self::Interrupted => "interrupted by the user",
+            Self::LostAgent => "an agent was lost",
+            Self::FailedSet => "a candidate could not be set",
+            Self::FailedMeasurement => "a cell could not be measured",
+            Self::RecordNotWritten => "the record could not be written",
+            Self::Killed => "the process was killed, or the power went",
+        }
+    }
+
+    /// True if nothing of the design is left to measure.
+    #[must_use]
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Complete | Self::Precise)
+    }
+
+    /// True if something ended it that is no part of the design: cells are missing at random.
+    #[must_use]
+    pub fn is_cut_short(self) -> bool {
+        !matches!(self, Self::Complete | Self::Precise | Self::Budget)
+    }
 }
 
 /// How a setting stood before, during nothing but the run, and after.
@@ -401,7 +441,7 @@ pub struct Experiment {
     pub started: String,
     /// Seed of the random order.
     pub seed: u64,
-    /// What kind of evidence it is.
+    /// Class of the evidence.
     pub class: EvidenceClass,
     /// Where it ran.
     pub machine: Machine,
@@ -411,7 +451,7 @@ pub struct Experiment {
     pub fingerprint: Option<String>,
     /// CPUs of the machine, for the reader.
     pub cpus: Vec<CpuId>,
-    /// What was built and sent.
+    /// The scenario that was built and sent.
     pub scenario: Scenario,
     /// Rate of the slowest link that the load crossed, bit/s on the wire; `None` in a lab, which
     /// has none.
@@ -420,19 +460,19 @@ pub struct Experiment {
     /// Who took part over real wires; nobody in a lab.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<Party>,
-    /// Whether it was asked to be quick: exploratory, not a proof.
+    /// True if it was asked to be quick: exploratory, not a proof.
     pub quick: bool,
     /// Name of the candidate that the others are compared with.
     pub baseline: String,
-    /// What was to be found, and what it may not cost.
+    /// Objective and guards.
     #[serde(default, skip_serializing_if = "Goal::is_plain")]
     pub goal: Goal,
     /// How the candidates were chosen.
     #[serde(default, skip_serializing_if = "Design::is_named")]
     pub design: Design,
-    /// What was compared.
+    /// The compared candidates.
     pub candidates: Vec<Candidate>,
-    /// What the cost model said of them beforehand; nothing of those that it knows nothing of.
+    /// Predictions of the cost model; nothing of those that it knows nothing of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub predictions: Vec<Predicted>,
     /// Directions that were measured in each cell.
@@ -445,6 +485,6 @@ pub struct Experiment {
     pub ended: Ended,
     /// The router's settings before and after, to show that all was put back.
     pub settings: Vec<SettingState>,
-    /// What a reader must know to judge it.
+    /// Notes that a reader must know to judge it.
     pub notes: Vec<String>,
 }

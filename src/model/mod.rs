@@ -1,11 +1,16 @@
 //! Data only: what a router is, what can be set on it, and what was measured.
 //!
-//! Nothing here reads, writes or decides; nothing here imports from the rest of the program.
+//! Everything else passes these values on: in come facts that somebody read or measured, out go the
+//! same facts with types, units and words for people. Nothing here reads, writes or decides, and
+//! nothing here imports from the rest of the program.
 
+pub mod bisect;
 pub mod board;
 pub mod capacity;
 pub mod condition;
 pub mod cpuset;
+pub mod ethernet;
+pub mod evidence;
 pub mod feature;
 pub mod finding;
 pub mod goal;
@@ -23,7 +28,5 @@ pub mod snapshot;
 pub mod stack;
 pub mod starved;
 pub mod sweep;
-pub mod sysctl;
 pub mod telemetry;
 pub mod units;
-pub mod wire;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Named numbers, by the kernel's names in lower case with dashes (`rx-usecs`, `combined-max`).
 pub type Numbers = BTreeMap<String, u64>;
 
-/// What ethtool tells of a device. A group is `None` where the driver or kernel has no such thing.
+/// Facts from ethtool about a device. A group is `None` where the driver or kernel has no such thing.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NicSettings {
@@ -55,9 +55,9 @@ pub struct Napi {
     pub id: u32,
     /// Interface index of its device.
     pub ifindex: u32,
-    /// Its interrupt line, where the driver tells.
+    /// Interrupt line, where the driver tells.
     pub irq: Option<u32>,
-    /// Its thread, where NAPI is threaded.
+    /// Thread, where NAPI is threaded.
     pub pid: Option<u32>,
     /// Hard interrupts put off while polling empty (per NAPI from kernel 6.13).
     pub defer_hard_irqs: Option<u32>,
@@ -69,7 +69,7 @@ pub struct Napi {
     pub tx: Vec<u32>,
 }
 
-/// What rtnetlink tells of a virtual device beside its kind.
+/// Facts from rtnetlink about a virtual device beside its kind.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LinkFacts {
@@ -79,7 +79,7 @@ pub struct LinkFacts {
     pub ipv6: u32,
     /// VLAN number of a VLAN device.
     pub vlan: Option<u16>,
-    /// Whether an XDP program is attached.
+    /// True if an XDP program is attached.
     pub xdp: bool,
     /// Interface index of the device it stands on, in the same namespace (IFLA_LINK).
     pub link: Option<u32>,

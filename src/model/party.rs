@@ -1,23 +1,90 @@
 //! The machines of a measurement over real wires, for its record.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
 use super::cpuset::CpuSet;
 
+/// The part of a machine in a measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PartyRole {
+    /// The host behind the router.
+    Lan,
+    /// The host before the router.
+    Wan,
+    /// The router.
+    Router,
+}
+
+impl fmt::Display for PartyRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Lan => "lan",
+            Self::Wan => "wan",
+            Self::Router => "router",
+        })
+    }
+}
+
+/// One value for each party of a measurement: the two hosts always, the router where it has an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parties<T> {
+    /// Value of the host behind the router.
+    pub lan: T,
+    /// Value of the host before the router.
+    pub wan: T,
+    /// Value of the router.
+    pub router: Option<T>,
+}
+
+impl<T> Parties<T> {
+    /// All that there are: LAN, WAN, router.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        [&self.lan, &self.wan].into_iter().chain(&self.router)
+    }
+
+    /// The same parties, by reference.
+    pub fn as_ref(&self) -> Parties<&T> {
+        Parties { lan: &self.lan, wan: &self.wan, router: self.router.as_ref() }
+    }
+
+    /// Pairs of the values here and there; the router where both have one.
+    pub fn zip<U>(self, other: Parties<U>) -> Parties<(T, U)> {
+        Parties {
+            lan: (self.lan, other.lan),
+            wan: (self.wan, other.wan),
+            router: self.router.zip(other.router),
+        }
+    }
+
+    /// The same parties with what `of` makes of each.
+    ///
+    /// # Errors
+    /// The first that `of` returns.
+    pub fn try_map<U, E>(self, mut of: impl FnMut(T) -> Result<U, E>) -> Result<Parties<U>, E> {
+        Ok(Parties {
+            lan: of(self.lan)?,
+            wan: of(self.wan)?,
+            router: self.router.map(of).transpose()?,
+        })
+    }
+}
+
 /// One agent's machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Party {
-    /// `lan`, `wan` or `router`.
-    pub role: String,
-    /// What the agent says of its machine.
+    /// The part that it has.
+    pub role: PartyRole,
+    /// Facts from the agent about its machine.
     #[serde(flatten)]
     pub facts: Facts,
     /// How its clocks differed from the controller's at the beginning.
     pub clock: ClockOffset,
-    /// Its settings at the beginning; the router's only, and not where they are what is tried out.
+    /// Settings at the beginning; the router's only, and not where they are what is tried out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
 }

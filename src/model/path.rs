@@ -1,4 +1,4 @@
-//! What a forwarded packet meets in the kernel, and who else sets what we set.
+//! Path of a forwarded packet through the kernel, and other programs that set what we set.
 
 use std::collections::BTreeMap;
 
@@ -24,11 +24,11 @@ pub struct ForwardPath {
     /// The rules of those tables, where they could be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub iptables_rules: Vec<IptablesTable>,
-    /// Whether a flowtable could be made: the kernel has them, or OpenWrt's firewall is there to
+    /// True if a flowtable could be made: the kernel has them, or OpenWrt's firewall is there to
     /// be asked.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub can_offload: bool,
-    /// Whether OpenWrt's firewall is there to be asked for flow offload.
+    /// True if OpenWrt's firewall is there to be asked for flow offload.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub firewall: bool,
     /// Flows that a flowtable has taken over; asked only where something offloads flows.
@@ -41,7 +41,7 @@ pub struct ForwardPath {
     pub conntrack_count: Option<u64>,
     /// Most connections that can be tracked.
     pub conntrack_max: Option<u64>,
-    /// Whether bridged IPv4 packets go through iptables; `None` without br_netfilter.
+    /// True if bridged IPv4 packets go through iptables; `None` without br_netfilter.
     pub bridge_nf: Option<bool>,
     /// Network settings of the whole machine by sysctl name (`net.core.netdev_budget`).
     pub sysctls: BTreeMap<String, u64>,
@@ -66,7 +66,7 @@ pub struct SoftnetCpu {
     pub received_rps: u32,
 }
 
-/// What the nf_tables rule set holds, counted.
+/// Counts of the nf_tables rule set.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Nftables {
@@ -75,11 +75,11 @@ pub struct Nftables {
     /// Rules in chains hooked to forward or prerouting/postrouting, and in chains of their tables
     /// that are no base chains (they may be jumped to).
     pub forward_rules: u32,
-    /// Whether some rule masquerades or rewrites the source.
+    /// True if some rule masquerades or rewrites the source.
     pub nat: bool,
     /// Devices that masquerade rules name as outgoing.
     pub masquerade_devices: Vec<String>,
-    /// Whether some rule writes TCP's maximum segment size; `None` where it was not looked for.
+    /// True if some rule writes TCP's maximum segment size; `None` where it was not looked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clamps_mss: Option<bool>,
     /// Flowtables.
@@ -90,11 +90,11 @@ pub struct Nftables {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Flowtable {
-    /// Its name, with the table's.
+    /// Name, with the table's.
     pub name: String,
-    /// Its devices.
+    /// Devices.
     pub devices: Vec<String>,
-    /// Whether it asks for hardware offload.
+    /// True if it asks for hardware offload.
     pub hardware: bool,
 }
 
@@ -102,25 +102,25 @@ pub struct Flowtable {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IptablesTable {
-    /// Its name: `filter`, `nat`, `mangle`, `raw`, ...
+    /// Name: `filter`, `nat`, `mangle`, `raw`, ...
     pub table: String,
-    /// Whether it is ip6tables'.
+    /// True if it is ip6tables'.
     pub ipv6: bool,
     /// Rules in all chains, policies not counted.
     pub rules: u32,
     /// Rules in the chains PREROUTING, FORWARD and POSTROUTING, and in those that they jump to.
     pub forward_rules: u32,
-    /// Whether some of those masquerades or rewrites the source.
+    /// True if some of those masquerades or rewrites the source.
     pub nat: bool,
     /// Devices that masquerade rules name as outgoing.
     pub masquerade_devices: Vec<String>,
-    /// Whether some rule writes TCP's maximum segment size (TCPMSS); `None` where it was not looked
+    /// True if some rule writes TCP's maximum segment size (TCPMSS); `None` where it was not looked
     /// for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clamps_mss: Option<bool>,
-    /// Whether some rule offloads flows (OpenWrt's target FLOWOFFLOAD, before nftables).
+    /// True if some rule offloads flows (OpenWrt's target FLOWOFFLOAD, before nftables).
     pub flow_offload: bool,
-    /// Whether it asks for hardware offload.
+    /// True if it asks for hardware offload.
     pub hardware: bool,
 }
 
@@ -132,7 +132,7 @@ pub struct BoundFlows {
     pub bound: u64,
     /// Those of them with HW_OFFLOAD: forwarded by hardware.
     pub hardware: u64,
-    /// Whether all connections were looked at; if not, there may be more of both.
+    /// True if all connections were looked at; if not, there may be more of both.
     pub complete: bool,
     /// How it was learnt: `ctnetlink` or `nf_conntrack` (the file).
     pub by: String,
@@ -144,7 +144,7 @@ pub struct BoundFlows {
 pub struct Engine {
     /// `ppe` (MediaTek's packet engine), `wed` (its way to Wi-Fi), `nss` (Qualcomm's).
     pub name: String,
-    /// Whether it is switched on, where something tells.
+    /// True if it is switched on, where something tells.
     pub enabled: Option<bool>,
     /// Flows that it forwards now, where it tells.
     pub bound: Option<u64>,
@@ -153,17 +153,59 @@ pub struct Engine {
 }
 
 /// A program or script that sets what we set.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Service {
-    /// Its name.
+    /// Name of the program, or path of the script.
     pub name: String,
-    /// What it does to our settings.
+    /// Words for what it does to our settings.
     pub effect: String,
-    /// How it was found.
+    /// Words for how it was found.
     pub evidence: String,
+    /// Sorts of settings that it sets.
+    #[serde(default)]
+    pub sets: Vec<Sort>,
+    /// State in which it was found.
+    #[serde(default)]
+    pub found: ServiceFound,
+    /// Interrupt lines that it was told to leave alone, in the words of its configuration.
+    #[serde(default)]
+    pub spares: Vec<String>,
 }
 
-/// What the kernel does with CPUs and time.
+/// State in which discovery found a [`Service`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServiceFound {
+    /// A process runs.
+    Running,
+    /// A configuration says so; whether it runs is not known.
+    #[default]
+    Configured,
+    /// A script has words of such settings.
+    Script,
+}
+
+/// Settings that programs and scripts set together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sort {
+    /// Where interrupts go.
+    Interrupts,
+    /// Receive packet steering.
+    Rps,
+    /// Receive flow steering.
+    Rfs,
+    /// Transmit packet steering.
+    Xps,
+    /// Frequencies.
+    Governor,
+    /// Files under /proc/sys.
+    Sysctls,
+    /// Offloads, rings, coalescing and other settings of a card.
+    Card,
+}
+
+/// Kernel options about CPUs and time.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KernelFacts {
@@ -173,13 +215,13 @@ pub struct KernelFacts {
     pub preemption: Option<String>,
     /// How the preemption model was learnt.
     pub preemption_source: Option<String>,
-    /// Whether it can be chosen at boot (PREEMPT_DYNAMIC).
+    /// True if it can be chosen at boot (PREEMPT_DYNAMIC).
     pub preempt_dynamic: Option<bool>,
     /// Ticks per second.
     pub hz: Option<u32>,
     /// Options that cost every packet and are on.
     pub costly: Vec<String>,
-    /// Whether the configuration could be read, and from where.
+    /// True if the configuration could be read, and from where.
     pub config: Option<String>,
     /// The implementation in force per algorithm: the driver of highest priority in /proc/crypto.
     pub crypto: BTreeMap<String, String>,

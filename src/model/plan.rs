@@ -1,4 +1,4 @@
-//! What to change, from what to what, and why.
+//! Plans: settings to change, with the old and the new value, and why.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,18 +11,18 @@ pub const ONE_CPU: &str = "one-cpu";
 /// One setting to change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// What is set.
+    /// The setting.
     pub knob: Knob,
-    /// What it was when the plan was made.
+    /// Value when the plan was made.
     pub before: Value,
-    /// What it is to be.
+    /// Value that it is to have.
     pub after: Value,
     /// Why.
     pub reason: String,
 }
 
 impl Change {
-    /// Whether it is about that device: its own, or one that its value names, which has to be here
+    /// True if it is about that device: its own, or one that its value names, which has to be here
     /// as well for it to be made.
     #[must_use]
     pub fn concerns(&self, device: &str) -> bool {
@@ -53,7 +53,7 @@ pub struct Candidate {
     /// Short name (`as-found`, `one-cpu`, `rps-all`, ...): unique within a run, and how the
     /// command line, the result file and the report refer to it.
     pub name: String,
-    /// What it is, for a person.
+    /// Title for a person.
     pub title: String,
     /// Why it is worth trying.
     pub reason: String,
@@ -69,7 +69,7 @@ impl Candidate {
     }
 }
 
-/// What must be so for a plan to fit the machine.
+/// Facts that a machine must share with a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceFact {
     /// Device name.
@@ -80,20 +80,20 @@ pub struct DeviceFact {
     pub driver: String,
     /// Receive queues.
     pub rx_queues: u32,
-    /// Whether it may be away, its settings then waiting for it: a dialled or tunnelled link when
+    /// True if it may be away, its settings then waiting for it: a dialled or tunnelled link when
     /// the plan was made, or what the plan's reader wrote there.
     pub pending: bool,
 }
 
 impl DeviceFact {
-    /// Whether its settings wait while it is away, rather than make the plan unusable. A USB adapter
+    /// True if its settings wait while it is away, rather than make the plan unusable. A USB adapter
     /// can be pulled.
     #[must_use]
     pub fn may_be_away(&self) -> bool {
         self.pending || self.sysfs.split('/').any(is_bus)
     }
 
-    /// Whether a device that lies at `sysfs` today is this one. Buses and virtio devices are
+    /// True if a device that lies at `sysfs` today is this one. Buses and virtio devices are
     /// numbered in the order in which they were found, which another boot may change.
     #[must_use]
     pub fn is_at(&self, sysfs: &str) -> bool {
@@ -132,16 +132,16 @@ fn place(sysfs: &str) -> impl Iterator<Item = &str> {
 /// A setting that a user might expect and that a plan does not make.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotMade {
-    /// Its name, as `plan --explain` takes it.
+    /// Name, as `plan --explain` takes it.
     pub setting: String,
     /// Why not.
     pub reason: String,
 }
 
-/// What the cost model says of a plan: a model, not a measurement.
+/// Prediction of the cost model for a plan: a model, not a measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Model {
-    /// What the plan is to be good for: `router`, `vpn`, `endpoint`, `low-latency`.
+    /// Purpose of the plan: `router`, `vpn`, `endpoint`, `low-latency`.
     pub profile: String,
     /// How many flows it was made for: `16 flows`.
     pub flows: String,
@@ -153,7 +153,7 @@ pub struct Model {
     pub on: super::units::CpuId,
     /// No placement of those considered has a smaller one than this.
     pub bound: f64,
-    /// Whether the search went through everything.
+    /// True if the search went through everything.
     pub complete: bool,
     /// How many steps it took.
     pub nodes: u64,
@@ -176,13 +176,13 @@ pub struct Plan {
     pub cpus: super::cpuset::CpuSet,
     /// Devices it touches.
     pub devices: Vec<DeviceFact>,
-    /// What the cost model says, for a plan that it made.
+    /// Prediction of the cost model, for a plan that it made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,
-    /// What is not set, and why.
+    /// Settings that are not made, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_made: Vec<NotMade>,
-    /// What to set.
+    /// Settings to make.
     pub candidate: Candidate,
 }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::capacity::Capacity;
 use super::cpuset::CpuSet;
+use super::evidence::Evidence;
 use super::feature::{Features, Qdisc};
 use super::nic::{LinkFacts, Napi, NicSettings, Numbers};
 use super::path::{ForwardPath, KernelFacts, Service};
@@ -26,18 +27,24 @@ pub struct Snapshot {
     /// Interrupt lines that belong to network devices (or to the controller a network device
     /// hangs on), by number.
     pub irqs: Vec<Irq>,
-    /// What could not be learnt, and why.
+    /// Facts that could not be learnt, each with the reason.
     pub gaps: Vec<Gap>,
-    /// CPU numbers that the kernel keeps room for, whether or not there is a CPU.
+    /// CPU numbers that the kernel keeps room for, including those without a CPU.
     pub possible: CpuSet,
-    /// From each device that bears an IP address down to the ports.
+    /// Layers of devices, from each device that bears an IP address down to the ports.
     pub stack: Vec<Layer>,
-    /// What a forwarded packet meets.
+    /// Settings, rules and counters that a forwarded packet meets.
     pub path: ForwardPath,
     /// Preemption, tick, crypto.
     pub kernel: KernelFacts,
-    /// Programs and scripts that set what we set.
+    /// Programs and scripts that set what this program sets too.
     pub services: Vec<Service>,
+    /// Wi-Fi radios, by name of their phy.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub radios: Vec<Radio>,
+    /// Counters that show where the work is; `None` in snapshots of earlier versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Evidence>,
 }
 
 impl Snapshot {
@@ -59,8 +66,8 @@ impl Snapshot {
     }
 }
 
-/// What machine this is.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// Identity of the machine: kernel, architecture and board.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Machine {
     /// Host name.
     pub hostname: String,
@@ -68,35 +75,35 @@ pub struct Machine {
     pub kernel: String,
     /// Architecture (`uname -m`).
     pub arch: String,
-    /// Board or product name, where device tree or DMI tells.
+    /// Board or product name, where the device tree or DMI states it.
     pub board: Option<String>,
     /// `PRETTY_NAME` of os-release.
     pub os: Option<String>,
-    /// CPU model name where /proc/cpuinfo tells.
+    /// CPU model name, where /proc/cpuinfo states it.
     pub cpu_model: Option<String>,
     /// Hypervisor, where one shows itself.
     pub virtualisation: Option<String>,
     /// First 16 hex digits of a hash of /etc/machine-id (never the id itself); `None` without one.
     pub id: Option<String>,
-    /// Whether the kernel accounts softirq time exactly (CONFIG_IRQ_TIME_ACCOUNTING); `None` when
+    /// True if the kernel accounts softirq time exactly (CONFIG_IRQ_TIME_ACCOUNTING); `None` when
     /// the kernel's configuration can't be read. Without it softirq time is sampled by the tick.
     pub irq_time_accounting: Option<bool>,
     /// `compatible` of the device tree, most specific first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compatible: Vec<String>,
-    /// What is known of this board beside what its kernel tells: `boards/<name>.toml`.
+    /// Facts about this board beyond those that its kernel reports: `boards/<name>.toml`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub board_facts: Option<BoardFacts>,
 }
 
-/// Facts about a board, from a file of ours; each is someone's observation, and the kernel's own
+/// Facts about a board, from a board file; each is someone's observation, and the kernel's own
 /// facts win over them.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BoardFacts {
     /// Name of the file without `.toml`.
     pub name: String,
-    /// The file: `boards/<name>.toml`, compiled in, or a path of this machine.
+    /// Path of the file: `boards/<name>.toml`, compiled in, or a path of this machine.
     pub file: String,
     /// The board or system on chip in words.
     pub title: String,
@@ -105,9 +112,16 @@ pub struct BoardFacts {
     pub per_cycle: Vec<u32>,
     /// Interrupt controllers (their names in /proc/interrupts) whose lines can't be moved.
     pub fixed_chips: Vec<String>,
-    /// Things to know.
+    /// Notes for people.
     pub notes: Vec<String>,
-    /// Where the facts come from.
+    /// Nanoseconds that forwarding a packet with NAT takes at most in the stack of a CPU of capacity
+    /// 1024, where somebody measured how much this board forwards.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit_ns: Option<f64>,
+    /// True if packet steering was measured to make the board slower.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub steering_hurts: bool,
+    /// Source of the facts.
     pub source: String,
 }
 
@@ -115,43 +129,45 @@ pub struct BoardFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cpu {
-    /// Its number.
+    /// Number of the CPU.
     pub id: CpuId,
-    /// Whether it is online.
+    /// True if the CPU is online.
     pub online: bool,
-    /// Whether it is isolated from scheduling or ticks (`isolated`, `nohz_full`).
+    /// True if the CPU is isolated from scheduling or ticks (`isolated`, `nohz_full`).
     pub isolated: bool,
-    /// The files that say so: `/sys/devices/system/cpu/isolated` (`isolcpus=`) and `nohz_full`, or a
-    /// cpuset's.
+    /// Files that list the CPU as isolated: `/sys/devices/system/cpu/isolated` (`isolcpus=`) and
+    /// `nohz_full`, or a cpuset's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub isolated_by: Vec<String>,
-    /// How much it can do.
+    /// Capacity of the CPU, and the source of that figure.
     pub capacity: Capacity,
     /// Highest frequency in kHz (`cpuinfo_max_freq`).
     pub max_khz: Option<u64>,
-    /// SMT siblings, itself included.
+    /// SMT siblings, the CPU itself included.
     pub siblings: CpuSet,
-    /// CPUs of the same cluster or package, itself included.
+    /// CPUs of the same cluster or package, the CPU itself included.
     pub cluster: CpuSet,
-    /// The frequency policy that governs it.
+    /// Frequency policy that governs the CPU.
     pub governor: Option<Governor>,
-    /// Whether the tick stops on it (`nohz_full`); it then counts as isolated too.
+    /// True if the tick stops on the CPU (`nohz_full`); it then counts as isolated too.
     pub nohz_full: bool,
-    /// Whether RCU callbacks are taken off it (`rcu_nocbs`).
+    /// True if RCU callbacks are taken off the CPU (`rcu_nocbs`).
     pub rcu_nocb: bool,
     /// Type of the core, e.g. `Cortex-A72`, `P-core`, `E-core`.
     pub core_type: Option<String>,
     /// Core number; unique within its cluster and package only.
     pub core: Option<i32>,
-    /// Package number; -1 where the firmware tells none.
+    /// Package number; -1 where the firmware states none.
     pub package: Option<i32>,
     /// Die number within the package.
     pub die: Option<i32>,
     /// NUMA node.
     pub node: Option<u32>,
-    /// CPUs that share its level 2 cache, itself included; empty where the kernel tells none.
+    /// CPUs that share the level 2 cache, the CPU itself included; empty where the kernel reports
+    /// none.
     pub l2: CpuSet,
-    /// CPUs that share its level 3 cache.
+    /// CPUs that share the level 3 cache, the CPU itself included; empty where the kernel reports
+    /// none.
     pub l3: CpuSet,
     /// Instructions for cryptography (`aes`, `pmull`, `neon`, `avx2`, ...).
     pub crypto: Vec<String>,
@@ -164,11 +180,11 @@ pub struct Governor {
     pub policy: String,
     /// Current governor.
     pub current: String,
-    /// Those that can be chosen.
+    /// Governors that can be chosen.
     pub available: Vec<String>,
 }
 
-/// What a device hangs on.
+/// Hardware that a device is attached to.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "bus", content = "path")]
 pub enum Bus {
@@ -195,12 +211,12 @@ pub struct NetDev {
     pub name: String,
     /// Interface index; valid for this boot only.
     pub ifindex: u32,
-    /// What kind it is where it is not a plain device: rtnetlink's link kind (`veth`, `vlan`,
-    /// `bridge`, `wireguard`), else the `DEVTYPE` of its uevent (`wlan`, `dsa`).
+    /// Kind of a device that is not a plain one: rtnetlink's link kind (`veth`, `vlan`, `bridge`,
+    /// `wireguard`), else the `DEVTYPE` of its uevent (`wlan`, `dsa`).
     pub kind: Option<String>,
-    /// Driver name, `None` for virtual devices that tell none.
+    /// Driver name; `None` for virtual devices that report none.
     pub driver: Option<String>,
-    /// What it hangs on.
+    /// Hardware that the device is attached to.
     pub bus: Bus,
     /// Path under /sys/devices: the device's identity over reboots.
     pub sysfs: PathBuf,
@@ -222,7 +238,7 @@ pub struct NetDev {
     pub lower: Vec<String>,
     /// Name of the bridge or bond it belongs to.
     pub master: Option<String>,
-    /// Whether NAPI runs in threads; `None` where the kernel has no such setting.
+    /// True if NAPI runs in threads; `None` where the kernel has no such setting.
     pub threaded: Option<bool>,
     /// Offload features; `None` where they could not be read.
     pub features: Option<Features>,
@@ -230,14 +246,14 @@ pub struct NetDev {
     pub qdiscs: Vec<Qdisc>,
     /// Channels, rings, coalescing, RSS, pause, firmware.
     pub settings: NicSettings,
-    /// NAPI instances, where the kernel tells (6.8 and later).
+    /// NAPI instances, where the kernel reports them (6.8 and later).
     pub napis: Vec<Napi>,
     /// Threads of NAPI by process id, from the names `napi/<device>-<id>`.
     pub napi_threads: Vec<u32>,
-    /// CPUs that those threads may run on, by process id.
+    /// CPUs that those NAPI threads may run on, by process id.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub napi_thread_cpus: BTreeMap<u32, CpuSet>,
-    /// Hard interrupts put off while polls come up empty.
+    /// Number of empty polls for which hard interrupts stay put off (`napi_defer_hard_irqs`).
     pub defer_hard_irqs: Option<u64>,
     /// Nanoseconds until GRO lets packets go.
     pub gro_flush_timeout: Option<u64>,
@@ -248,32 +264,68 @@ pub struct NetDev {
     pub counters: Numbers,
     /// Addresses, VLAN number, XDP.
     pub link: LinkFacts,
-    /// The switch that it is a port of (`phys_switch_id`).
+    /// Switch that the device is a port of (`phys_switch_id`).
     pub switch: Option<String>,
     /// Name of the port on its switch or card (`phys_port_name`).
     pub port: Option<String>,
-    /// For a DSA user port: the device that its packets go through.
+    /// Device that the packets of a DSA user port go through.
     pub conduit: Option<String>,
-    /// For a PPPoE session: the device under it.
+    /// Device under a PPPoE session.
     pub pppoe_over: Option<String>,
+    /// Receive queues that packets really arrive on; `None` where nothing is known against any of
+    /// [`Self::rx_queues`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receiving: Option<Receiving>,
+    /// Tag on the packets of a DSA switch's conduit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tag: Option<SwitchTag>,
+    /// Name of the phy of a Wi-Fi device's radio.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub radio: Option<String>,
+    /// Device through which received packets are sent first: the ifb device that a shaper of the
+    /// download stands on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ingress_to: Option<String>,
+}
+
+/// Receive queues of a device that packets really arrive on.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Receiving {
+    /// Queue numbers, ascending.
+    pub queues: Vec<u32>,
+    /// Source of that knowledge, in words.
+    pub by: String,
+}
+
+/// The tag that a switch puts on every packet of a conduit.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SwitchTag {
+    /// Name of the tagging protocol (`/sys/class/net/<conduit>/dsa/tagging`).
+    pub protocol: String,
+    /// True if the conduit's hash sees the flow behind the tag; `None` where that is not known.
+    pub hashed: Option<bool>,
+    /// Source of that knowledge, in words.
+    pub by: String,
 }
 
 impl NetDev {
-    /// Whether packets enter the machine here (a physical or emulated NIC), rather than through
+    /// True if packets enter the machine here (a physical or emulated NIC), rather than through
     /// another device of the same machine.
     #[must_use]
     pub fn is_hardware(&self) -> bool {
         self.bus != Bus::Virtual
     }
 
-    /// Whether it is one end of a veth pair.
+    /// True if the device is one end of a veth pair.
     #[must_use]
     pub fn is_veth(&self) -> bool {
         self.kind.as_deref() == Some("veth")
     }
 }
 
-/// A receive queue's software steering.
+/// Software steering of a receive queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RxQueue {
     /// Queue number.
@@ -284,7 +336,7 @@ pub struct RxQueue {
     pub flow_cnt: Option<u64>,
 }
 
-/// A transmit queue's CPU mapping.
+/// CPU mapping of a transmit queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TxQueue {
     /// Queue number.
@@ -293,7 +345,7 @@ pub struct TxQueue {
     pub xps: Option<CpuSet>,
 }
 
-/// What an interrupt line is for.
+/// Purpose of an interrupt line.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -313,13 +365,13 @@ pub enum IrqRole {
 }
 
 impl IrqRole {
-    /// Whether packets arrive or complete on it.
+    /// True if packets arrive or complete on a line of this role.
     #[must_use]
     pub fn carries_packets(self) -> bool {
         self != Self::Control
     }
 
-    /// Whether received packets arrive on it.
+    /// True if received packets arrive on a line of this role.
     #[must_use]
     pub fn receives(self) -> bool {
         matches!(self, Self::Rx | Self::Combined | Self::Controller)
@@ -345,7 +397,7 @@ pub struct IrqId {
     pub device: String,
     /// Queue number; for a device with a single line, 0.
     pub queue: u32,
-    /// What it is for.
+    /// Purpose of the line.
     pub role: IrqRole,
 }
 
@@ -355,7 +407,7 @@ impl std::fmt::Display for IrqId {
     }
 }
 
-/// Whether an interrupt line can be moved, as far as is known without writing.
+/// Prospect of moving an interrupt line, as far as it is known without writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Movable {
@@ -366,6 +418,22 @@ pub enum Movable {
     /// The affinity file is not there or can't be read.
     #[default]
     Unknown,
+}
+
+/// Wi-Fi radio: the hardware that its network devices share.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Radio {
+    /// Name of its phy (`phy0`).
+    pub name: String,
+    /// Driver of the card, e.g. `mt7996e`, `ath10k_ahb`.
+    pub driver: Option<String>,
+    /// Name of the card's device on the bus. Radios of one card share lines and threads.
+    pub card: String,
+    /// Network devices of the radio.
+    pub devices: Vec<String>,
+    /// Interrupt lines of the card that carry packets.
+    pub lines: Vec<IrqLine>,
 }
 
 /// An interrupt line of a network device.
@@ -384,15 +452,15 @@ pub struct Irq {
     pub counts: Vec<(CpuId, u64)>,
     /// CPUs that it may go to; `None` where it can't be read.
     pub affinity: Option<CpuSet>,
-    /// CPUs that it does go to, where the kernel tells.
+    /// CPUs that the interrupt does go to, where the kernel reports them.
     pub effective: Option<CpuSet>,
-    /// Whether it can be moved.
+    /// Prospect of moving the line.
     pub movable: Movable,
     /// Other devices on the same line.
     pub shared_with: Vec<String>,
-    /// How device, queue and role were learnt.
+    /// Source from which device, queue and role were learnt.
     pub learnt: String,
-    /// What is known about moving it beyond [`Movable`], and how.
+    /// Further facts about moving the line beyond [`Movable`], with their source.
     pub movable_by: Option<String>,
     /// `edge` or `level`.
     pub trigger: Option<String>,
@@ -400,6 +468,13 @@ pub struct Irq {
     pub hint: Option<CpuSet>,
     /// NUMA node of the interrupt.
     pub node: Option<u32>,
+    /// Receive queues of its device whose packets arrive on it, ascending, where more is known than
+    /// the one of [`Irq::id`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rx: Vec<u32>,
+    /// Transmit queues of its device that complete on it, in the same way.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tx: Vec<u32>,
 }
 
 impl Irq {
@@ -408,13 +483,22 @@ impl Irq {
     pub fn lands_on(&self) -> Option<&CpuSet> {
         self.effective.as_ref().filter(|e| !e.is_empty()).or(self.affinity.as_ref())
     }
+
+    /// True if packets of that receive queue of the line's device arrive on it.
+    #[must_use]
+    pub fn receives(&self, queue: u32) -> bool {
+        match self.rx.as_slice() {
+            [] => self.id.role.receives() && self.id.queue == queue,
+            queues => queues.contains(&queue),
+        }
+    }
 }
 
-/// Something that could not be learnt.
+/// Fact that could not be learnt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
-    /// What.
+    /// Name of the fact.
     pub what: String,
-    /// Why.
+    /// Reason why it could not be learnt.
     pub why: String,
 }

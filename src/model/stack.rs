@@ -26,13 +26,13 @@ pub struct Role {
 pub struct Layer {
     /// Device name.
     pub device: String,
-    /// What it is: `bridge`, `vlan 7`, `dsa port`, `pppoe`, `bond`, `nic`, ...
+    /// Kind of the layer: `bridge`, `vlan 7`, `dsa port`, `pppoe`, `bond`, `nic`, ...
     pub kind: String,
     /// Which side it is on; only told at the top of a tree.
     pub role: Option<Role>,
     /// How it was learnt that it stands on the layers below.
     pub by: String,
-    /// What it stands on.
+    /// Layers below it.
     pub below: Vec<Layer>,
 }
 

@@ -17,7 +17,7 @@ pub struct Rates {
     pub up: BitRate,
 }
 
-/// Whether a direction starved while both ran: its acknowledgements are stuck behind the other's
+/// True if a direction starved while both ran: its acknowledgements are stuck behind the other's
 /// data, so that the sum says nothing about forwarding.
 #[must_use]
 pub fn starved(alone: Rates, both: Rates) -> Option<Refusal> {

@@ -4,13 +4,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::ethernet::{Frame, PacketRate};
 use super::measurement::{Direction, EvidenceClass, Refusal, Scenario};
 use super::party::Party;
 use super::snapshot::Machine;
 use super::units::BitRate;
-use super::wire::{Frame, PacketRate};
 
-/// What a search looks for: the highest rate at which not more is lost than this, and how sure one
+/// Goal of a search: the highest rate at which not more is lost than this, and how sure one
 /// wants to be of it. The attributes are those of a search goal in draft-ietf-bmwg-mlrsearch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Goal {
@@ -31,10 +31,10 @@ pub struct Goal {
     pub width: f64,
 }
 
-/// What came of a goal. The rates are in the unit that was searched in: packets per second.
+/// Result of a goal. The rates are in the unit that was searched in: packets per second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GoalResult {
-    /// What was looked for.
+    /// The goal.
     pub goal: Goal,
     /// How it ended.
     pub outcome: GoalOutcome,
@@ -87,7 +87,7 @@ pub struct Knee {
     pub estimate: Option<f64>,
     /// The highest rate that was offered.
     pub maximum: f64,
-    /// Whether repeats back the verdict with an interval; without, single values decided.
+    /// True if repeats back the verdict with an interval; otherwise single values decided.
     pub has_intervals: bool,
 }
 
@@ -105,7 +105,7 @@ pub enum KneeVerdict {
     Undecided,
 }
 
-/// What a sweep goes through.
+/// The quantity that a sweep goes through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SweepKind {
@@ -144,13 +144,13 @@ pub enum SweepEnd {
     Interrupted,
 }
 
-/// What held a run back.
+/// The bottleneck of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
     /// The load generator could not send what was asked for.
     Sender,
-    /// What was lost was lost behind the router, by the generator's own receiver.
+    /// Packets were lost behind the router, by the generator's own receiver.
     Receiver,
     /// The router.
     Router,
@@ -189,7 +189,7 @@ pub struct SweepPoint {
     pub seconds: f64,
     /// Busy share of the router's busiest CPU, 0 to 1; `None` where nobody looked at it.
     pub busiest_cpu: Option<f64>,
-    /// What held it back, where that is known.
+    /// Bottleneck, where that is known.
     pub limit: Option<Limit>,
     /// Why it can't be trusted; empty when it can.
     pub refusals: Vec<Refusal>,
@@ -203,7 +203,7 @@ impl SweepPoint {
         (sent > 0).then(|| lost as f64 / sent as f64)
     }
 
-    /// Whether the figure stands.
+    /// True if the figure stands.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.refusals.is_empty()
@@ -217,7 +217,7 @@ pub struct RateSearch {
     pub frame: Frame,
     /// The highest rate that could be, or was to be, offered.
     pub maximum: PacketRate,
-    /// What kept the maximum below what was asked for, if anything.
+    /// Reason why the maximum is below the rate that was asked for, if it is.
     pub capped: Option<String>,
     /// Why it was given up, if it was.
     pub gave_up: Option<String>,
@@ -238,32 +238,32 @@ pub struct Sweep {
     pub command: Vec<String>,
     /// When it began, RFC 3339 in UTC.
     pub started: String,
-    /// What kind of evidence it is.
+    /// Class of the evidence.
     pub class: EvidenceClass,
     /// Where it ran.
     pub machine: Machine,
-    /// What was built and sent.
+    /// The scenario that was built and sent.
     pub scenario: Scenario,
     /// How the router was set up.
     pub candidate: String,
-    /// What it went through.
+    /// The quantity that it went through.
     pub kind: SweepKind,
     /// Which way the payload flowed.
     pub direction: Direction,
-    /// Whether it was asked to be quick: exploratory, not a proof.
+    /// True if it was asked to be quick: exploratory, not a proof.
     pub quick: bool,
     /// The series, in the order it ran; refused runs included.
     pub points: Vec<SweepPoint>,
     /// Searches for NDR and PDR.
     pub searches: Vec<RateSearch>,
-    /// Of a rate series. In packets per second.
+    /// Knee of a rate series, in packets per second.
     pub knee: Option<Knee>,
     /// Why it ended.
     pub ended: SweepEnd,
     /// Who took part over real wires; nobody in a lab.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<Party>,
-    /// What a reader must know to judge it.
+    /// Notes that a reader must know to judge it.
     pub notes: Vec<String>,
 }
 

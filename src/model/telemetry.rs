@@ -1,4 +1,4 @@
-//! What a router did in one interval of time: rates, each absent where it is not known.
+//! Telemetry of a router in one interval of time: rates, each absent where it is not known.
 
 use serde::Serialize;
 
@@ -21,7 +21,7 @@ pub struct Interval {
     pub irqs: Vec<IrqRates>,
     /// Frequencies, temperatures and power, at the end of the interval.
     pub sensors: Vec<Sensor>,
-    /// What held the machine back during the interval, in words; empty when nothing is known to.
+    /// Bottleneck of the machine during the interval, in words; empty when nothing is known to.
     pub throttled: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ pub struct CpuRates {
     pub dropped: Option<f64>,
     /// Polls per second that ended with work left.
     pub squeezed: Option<f64>,
-    /// Packets per second that other CPUs handed over (RPS).
+    /// Packets per second that arrived from other CPUs by RPS.
     pub received_rps: Option<f64>,
 }
 
@@ -86,8 +86,8 @@ pub struct IrqRates {
 /// A reading that is no rate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sensor {
-    /// What is read: `policy0 MHz`, `thermal_zone0 cpu C`, `hwmon0 ina219 power1 W`.
+    /// Name of the sensor: `policy0 MHz`, `thermal_zone0 cpu C`, `hwmon0 ina219 power1 W`.
     pub name: String,
-    /// Its value; absent while it can't be read.
+    /// Value; absent while it can't be read.
     pub value: Option<f64>,
 }

@@ -44,7 +44,7 @@ const CPU: [(&str, OfCpu, f64); 11] = [
     ("received_rps_per_s", |c| c.received_rps, 1.0),
 ];
 
-/// One interval.
+/// The row of one interval.
 #[must_use]
 pub fn row(interval: &Interval) -> String {
     let mut cells = vec![

@@ -1,20 +1,22 @@
-//! What people read: the end of `tune` on a terminal, Markdown for an issue, a page for a browser.
+//! Reports: everything that people read. In come records with their analysis, or what was found on
+//! a machine; out goes a document, and out of that plain text, Markdown, a page for a browser or a
+//! drawing. Nothing is read, written or measured here.
 //!
-//! Each is a function of the record and its analysis alone. `words` says everything once; the
-//! three forms only lay it out.
+//! One file for each verb builds the [`document::Document`]; [`render`] gives it a form.
 
+pub mod check;
+#[cfg(feature = "measure")]
+pub mod compare;
 pub mod csv;
-mod factors;
-pub mod html;
-pub mod markdown;
-mod predicted;
-pub mod ranking;
+pub mod document;
+pub mod plan;
+#[cfg(feature = "measure")]
+pub mod rank;
+pub mod render;
+pub mod show;
+#[cfg(feature = "measure")]
 pub mod sweep;
-pub mod text;
-mod usage;
+#[cfg(feature = "measure")]
+pub mod tune;
+#[cfg(feature = "measure")]
 mod words;
-
-pub use html::html;
-pub use markdown::markdown;
-pub use text::text;
-pub use words::headline;

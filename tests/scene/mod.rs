@@ -15,7 +15,7 @@ use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use linerate::host::tar::{self, Kind};
+use linerate::machine::host::tar::{self, Kind};
 
 /// Ranges of a path are for CPUs and interrupt lines; no machine has more.
 const MOST: u32 = 16_384;

@@ -60,24 +60,14 @@ fn state(fake: &FakeHost) -> BTreeMap<String, String> {
     fake.content().into_iter().map(|(path, text)| (name(&path), text)).collect()
 }
 
-fn apply_anew(
-    door: &dyn HostWrite,
-    fake: &FakeHost,
-    plan: &Candidate,
-    scratch: &Scratch,
-) -> Result<apply::Applied, Error> {
-    let lock = scratch.state().lock("apply test")?;
-    apply::apply_looking(door, &fake.snapshot(), &|| fake.snapshot(), plan, &lock, &GO_ON)
-}
-
 #[test]
 fn settings_of_queues_that_the_plan_makes_are_made_after_them() {
     let (fake, scratch) = (worn(), Scratch::new());
     let old = state(&fake);
-    let applied = apply_anew(&fake, &fake, &grow(), &scratch).unwrap();
+    let applied = do_apply(&fake, &fake, &grow(), &scratch).unwrap();
     assert_eq!(applied.writes[0].knob, channels(4).0, "channels come first");
     assert!(verify(&fake, &fake.snapshot(), &grow()).in_force());
-    assert!(apply_anew(&fake, &fake, &grow(), &scratch).unwrap().writes.is_empty());
+    assert!(do_apply(&fake, &fake, &grow(), &scratch).unwrap().writes.is_empty());
     let done = do_rollback(&fake, &scratch).unwrap();
     assert_eq!(state(&fake), old, "{:?}", done.notes);
     assert!(done.notes.is_empty(), "{:?}", done.notes);
@@ -88,7 +78,7 @@ fn settings_of_queues_that_the_plan_makes_are_made_after_them() {
 fn what_was_set_for_a_queue_that_went_is_set_again_when_it_is_back() {
     let (fake, scratch) = (worn(), Scratch::new());
     let old = state(&fake);
-    apply_anew(&fake, &fake, &shrink(), &scratch).unwrap();
+    do_apply(&fake, &fake, &shrink(), &scratch).unwrap();
     assert!(fake.read(Path::new("/sys/class/net/eth0/queues/rx-1/rps_cpus")).is_err());
     do_rollback(&fake, &scratch).unwrap();
     assert_eq!(state(&fake), old);
@@ -100,14 +90,14 @@ fn a_fault_at_any_write_of_it_leaves_all_new_or_exactly_old() {
     for plan in [grow(), shrink()] {
         let (fake, scratch) = (worn(), Scratch::new());
         let old = state(&fake);
-        let writes = apply_anew(&fake, &fake, &plan, &scratch).unwrap().writes.len();
+        let writes = do_apply(&fake, &fake, &plan, &scratch).unwrap().writes.len();
         let new = state(&fake);
         for fault in every_fault() {
             for at in 0..writes {
                 let (fake, scratch) = (worn(), Scratch::new());
                 let door = Faulty::new(&fake, vec![(at, fault.clone())]);
                 let context = format!("{}: {fault:?} at {at}", plan.name);
-                match apply_anew(&door, &fake, &plan, &scratch) {
+                match do_apply(&door, &fake, &plan, &scratch) {
                     Ok(_) => assert_eq!(state(&fake), new, "{context}"),
                     Err(error) if error.code() == ExitCode::RollbackIncomplete => {
                         do_settle(&fake, &scratch).unwrap();
@@ -129,7 +119,7 @@ fn killed_at_any_write_of_it_the_next_call_restores_everything() {
                 let (fake, scratch) = (worn(), Scratch::new());
                 let context = format!("{}: {fault:?} at {at}", plan.name);
                 let killed = crate::kills::dies(&fake, &scratch, (at, fault), |door| {
-                    apply_anew(door, &fake, &plan, &scratch)
+                    do_apply(door, &fake, &plan, &scratch)
                 });
                 if killed {
                     do_settle(&fake, &scratch).unwrap();
@@ -149,14 +139,14 @@ fn what_plan_proposes_for_a_card_with_few_queues_can_be_made_and_undone() {
     let card = snapshot.netdevs.iter_mut().find(|d| d.name == "eth0").unwrap();
     let now = card.rx_queues.len() as u64;
     card.settings.channels = Some([("combined".into(), now), ("combined-max".into(), 8)].into());
-    let found = linerate::plan::candidates(&snapshot);
-    let plan = found.get(linerate::plan::name::CHANNELS).unwrap();
+    let found = linerate::decide::plan::candidates(&snapshot);
+    let plan = found.get(linerate::decide::plan::name::CHANNELS).unwrap();
     let lines = plan
         .settings
         .iter()
         .filter(|c| c.knob.device() == Some("eth0") && matches!(c.knob, Knob::IrqAffinity { .. }));
     assert!(lines.count() as u64 > now, "{plan:?}");
-    apply_anew(&fake, &fake, plan, &scratch).unwrap();
+    do_apply(&fake, &fake, plan, &scratch).unwrap();
     assert!(verify(&fake, &fake.snapshot(), plan).in_force());
     let done = do_rollback(&fake, &scratch).unwrap();
     assert_eq!(state(&fake), old, "{:?}", done.notes);

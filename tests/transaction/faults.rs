@@ -153,8 +153,10 @@ fn a_device_that_vanished_is_named_and_nothing_is_written() {
     let (fake, scratch) = (router(), Scratch::new());
     let snapshot = fake.snapshot();
     fake.unplug(Path::new("/sys/class/net/eth1"));
-    let lock = scratch.state().lock("apply").unwrap();
-    let error = apply::apply(&fake, &snapshot, &spread(), &lock, &GO_ON).unwrap_err();
+    let mut changer =
+        Changer::begin(&fake, &scratch.state(), "apply", Duration::ZERO, |_| snapshot.clone())
+            .unwrap();
+    let error = changer.apply(&spread(), &GO_ON).unwrap_err();
     assert_eq!(error.code(), ExitCode::NotSupported);
     assert!(error.to_string().contains("device eth1 is not here any more"), "{error}");
     assert_eq!(fake.writes(), 0);

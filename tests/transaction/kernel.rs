@@ -33,8 +33,7 @@ fn a_real_kernel_takes_a_plan_and_gives_it_back() {
     let old = loopback_files(&live);
     let [on, more] = loopback_plans();
     for plan in [&on, &more] {
-        let lock = scratch.state().lock("apply").unwrap();
-        let applied = apply::apply(&live, &snapshot, plan, &lock, &GO_ON).unwrap();
+        let applied = apply_live(&live, &snapshot, plan, &scratch).unwrap();
         assert_eq!(applied.writes.len(), 2);
         assert!(verify(&live, &snapshot, plan).in_force());
         assert!(apply::prepare(&live, &snapshot, plan).unwrap().writes.is_empty());
@@ -42,7 +41,7 @@ fn a_real_kernel_takes_a_plan_and_gives_it_back() {
     assert!(!verify(&live, &snapshot, &on).in_force());
     // From outside, the namespace of this journal is one that lives.
     let status = apply::status(&Live::here(), &scratch.state()).unwrap();
-    assert_eq!(status[0].place, Place::OtherNamespace);
+    assert_eq!(status[0].place, Whereabouts::OtherNamespace);
     do_rollback(&live, &scratch).unwrap();
     assert_eq!(loopback_files(&live), old);
     assert!(scratch.is_clean());
@@ -56,7 +55,7 @@ fn once_a_real_namespace_is_gone_so_is_its_journal() {
     };
     let scratch = Scratch::new();
     let [on, _] = loopback_plans();
-    apply::apply(&live, &snapshot, &on, &scratch.state().lock("apply").unwrap(), &GO_ON).unwrap();
+    apply_live(&live, &snapshot, &on, &scratch).unwrap();
     drop((live, netns));
     let done = do_rollback(&Live::here(), &scratch).unwrap();
     assert!(done.restored.is_empty());
@@ -98,8 +97,7 @@ fn a_device_that_was_renamed_is_restored_under_its_new_name() {
     let off = (0, "0".to_owned());
     for twice in [false, true] {
         let scratch = Scratch::new();
-        let applied =
-            apply::apply(&live, &snapshot, &plan, &scratch.state().lock("apply").unwrap(), &GO_ON);
+        let applied = apply_live(&live, &snapshot, &plan, &scratch);
         assert_eq!(applied.unwrap().writes.len(), 2);
         assert_ne!(steering(&live, "wan0"), off);
         ip(&netns, "link set wan0 name uplink0");
@@ -130,7 +128,7 @@ fn a_device_that_went_away_and_came_again_is_a_new_one() {
         return;
     };
     let scratch = Scratch::new();
-    apply::apply(&live, &snapshot, &plan, &scratch.state().lock("apply").unwrap(), &GO_ON).unwrap();
+    apply_live(&live, &snapshot, &plan, &scratch).unwrap();
     ip(&netns, "link delete wan0");
     ip(&netns, "link add wan0 type veth peer name far0");
     // What it has, somebody gave it since.
@@ -148,9 +146,10 @@ fn child_that_changes_settings_until_it_is_killed() {
     let Some(netns) = std::env::var_os("LINERATE_TEST_NETNS") else { return };
     let netns = std::sync::Arc::new(NetnsThread::enter(Path::new(&netns)).unwrap());
     let live = Live::in_netns(netns);
-    let lock = linerate::store::state_dir().lock("tune nat").unwrap();
-    let snapshot = FakeHost::router(1, &[("lo", 1)]).snapshot();
-    let mut session = Session::open(&live, &snapshot, &loopback_plans(), &lock).unwrap();
+    let state = linerate::machine::store::state_dir();
+    let look = |_: &dyn HostRead| FakeHost::router(1, &[("lo", 1)]).snapshot();
+    let changer = Changer::begin(&live, &state, "tune nat", Duration::ZERO, look).unwrap();
+    let mut session = changer.open(&loopback_plans()).unwrap();
     loop {
         session.set("on").unwrap();
         session.set("more").unwrap();
@@ -173,7 +172,7 @@ fn kill_9_at_twenty_random_moments_and_all_is_as_before() {
         let mut child = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "kernel::child_that_changes_settings_until_it_is_killed"])
             .env("LINERATE_TEST_NETNS", &inside)
-            .env(linerate::store::STATE_DIR_VARIABLE, scratch.state().path())
+            .env(linerate::machine::store::STATE_DIR_VARIABLE, scratch.state().path())
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::null())
             .spawn()
@@ -210,22 +209,18 @@ fn a_state_directory_that_runs_full_in_the_middle_rolls_everything_back() {
         let mut outcomes = BTreeMap::new();
         for length in (3_000..6_000).step_by(10) {
             let fake = router();
-            // The page of a removed file may come back a moment later on a busy machine.
-            let lock = (0..100)
-                .find_map(|_| {
-                    let taken = state.lock("a");
-                    if taken.is_err() {
-                        std::thread::sleep(std::time::Duration::from_millis(20));
-                    }
-                    taken.ok()
-                })
-                .expect("room for the lock");
+            let hold = Hold::take(&fake, &state, "a", Duration::ZERO).expect("no room is needed");
             // The lock's own line would take the page.
             fs::OpenOptions::new().write(true).truncate(true).open(dir.join("lock")).unwrap();
             let plan = Candidate { name: "n".repeat(length), ..spread() };
-            let code = match apply::apply(&fake, &fake.snapshot(), &plan, &lock, &GO_ON) {
+            let mut changer = hold.changer(|_| fake.snapshot()).unwrap();
+            let code = match changer.apply(&plan, &GO_ON) {
                 Ok(_) => {
-                    apply::rollback(&fake, &lock, false).unwrap();
+                    drop(changer);
+                    Hold::take(&fake, &state, "a", Duration::ZERO)
+                        .unwrap()
+                        .roll_back(false)
+                        .unwrap();
                     ExitCode::Done
                 }
                 Err(error) => error.code(),
@@ -239,6 +234,64 @@ fn a_state_directory_that_runs_full_in_the_middle_rolls_everything_back() {
     let codes: Vec<u8> = outcomes.unwrap().into_keys().collect();
     let expected = [ExitCode::Done, ExitCode::NotSupported, ExitCode::RolledBack].map(|c| c as u8);
     assert_eq!(codes, expected, "in force; no room to begin; no room to go on");
+}
+
+#[test]
+fn on_a_full_state_directory_rollback_confirm_and_the_guard_work() {
+    use linerate::change::apply::deadman::{self, Confirmed, Guard, Watch};
+    use linerate::machine::host::clock::System;
+    use rustix::mount::{MountFlags, mount};
+    let Ok(netns) = NetnsThread::create() else {
+        skip("mounting needs root");
+        return;
+    };
+    let scratch = Scratch::new();
+    let dir = scratch.0.clone();
+    let ways = move || {
+        for way in ["rollback", "confirm", "guard"] {
+            let (fake, state) = (router(), StateDir::at(dir.join(way)));
+            let old = fake.content();
+            fs::create_dir(state.path()).unwrap();
+            mount(way, state.path(), "tmpfs", MountFlags::empty(), Some(c"size=64k,mode=700"))
+                .unwrap();
+            let look = |_: &dyn HostRead| fake.snapshot();
+            let mut changer = Changer::begin(&fake, &state, "apply", Duration::ZERO, look).unwrap();
+            let wait = Duration::from_secs(if way == "guard" { 0 } else { 60 });
+            let armed = deadman::arm(&fake, changer.lock(), wait, Vec::new()).unwrap();
+            changer.apply(&spread(), &GO_ON).unwrap();
+            drop(changer);
+            let new = fake.content();
+            assert_ne!(new, old);
+            // Somebody else's file takes every page that is left.
+            let mut filler = fs::File::create(state.path().join("filler")).unwrap();
+            while std::io::Write::write(&mut filler, &[1; 512]).is_ok() {}
+            assert!(fs::write(state.path().join("more"), "x").is_err(), "there is room");
+            let take = || Hold::take(&fake, &state, way, Duration::ZERO).unwrap();
+            match way {
+                "rollback" => {
+                    let done = take().roll_back(false).unwrap();
+                    assert_eq!(done.restored.len(), WRITES);
+                }
+                "confirm" => {
+                    assert!(matches!(take().confirm().unwrap(), Confirmed::Kept(_)));
+                }
+                _ => {
+                    let mut guard = Guard {
+                        host: &fake,
+                        state: &state,
+                        clock: &System,
+                        lost: &mut || None,
+                        failed: &mut |e| panic!("{e}"),
+                    };
+                    let watch = guard.watch(armed.token).unwrap();
+                    assert!(matches!(watch, Watch::Undone(_)), "{watch:?}");
+                }
+            }
+            assert_eq!(fake.content(), if way == "confirm" { new } else { old }, "{way}");
+            assert_eq!(state.armed().unwrap(), None, "{way}");
+        }
+    };
+    netns.run(ways).unwrap();
 }
 
 #[allow(clippy::print_stderr, reason = "read by the test driver")]

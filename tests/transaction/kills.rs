@@ -13,10 +13,10 @@ fn a_stop_before_any_write_restores_everything() {
                 stop.store(true, Ordering::SeqCst);
             }
         });
-        let lock = scratch.state().lock("apply").unwrap();
-        let error = apply::apply(&door, &fake.snapshot(), &spread(), &lock, &stop).unwrap_err();
+        let mut changer = begin(&door, &fake, &scratch, "apply").unwrap();
+        let error = changer.apply(&spread(), &stop).unwrap_err();
         assert_eq!(error.code(), ExitCode::Interrupted, "{error}");
-        drop(lock);
+        drop(changer);
         assert_eq!(door.tried(), 2 * at, "a stop ends it there: so many made, so many undone");
         assert_eq!(fake.content(), old, "stopped at {at}");
         assert!(scratch.is_clean());

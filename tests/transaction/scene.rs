@@ -157,28 +157,52 @@ pub(crate) fn one_cpu() -> Candidate {
 
 pub(crate) static GO_ON: AtomicBool = AtomicBool::new(false);
 
+/// The way in of every verb that sets something.
+pub(crate) fn begin<'a>(
+    door: &'a dyn HostWrite,
+    fake: &'a FakeHost,
+    scratch: &Scratch,
+    verb: &str,
+) -> Result<Changer<'a>, Error> {
+    Changer::begin(door, &scratch.state(), verb, Duration::ZERO, |_| fake.snapshot())
+}
+
 pub(crate) fn do_apply(
     door: &dyn HostWrite,
     fake: &FakeHost,
     candidate: &Candidate,
     scratch: &Scratch,
 ) -> Result<apply::Applied, Error> {
-    let lock = scratch.state().lock("apply test")?;
-    apply::apply(door, &fake.snapshot(), candidate, &lock, &GO_ON)
+    begin(door, fake, scratch, "apply test")?.apply(candidate, &GO_ON)
+}
+
+/// The same on a real kernel, of which the snapshot is made up.
+pub(crate) fn apply_live(
+    live: &Live,
+    snapshot: &Snapshot,
+    candidate: &Candidate,
+    scratch: &Scratch,
+) -> Result<apply::Applied, Error> {
+    let look = |_: &dyn HostRead| snapshot.clone();
+    Changer::begin(live, &scratch.state(), "apply", Duration::ZERO, look)?.apply(candidate, &GO_ON)
+}
+
+pub(crate) fn hold<'a>(door: &'a dyn HostWrite, scratch: &Scratch, verb: &str) -> Hold<'a> {
+    Hold::take(door, &scratch.state(), verb, Duration::ZERO).unwrap()
 }
 
 pub(crate) fn do_rollback(
     door: &dyn HostWrite,
     scratch: &Scratch,
 ) -> Result<apply::RolledBack, Error> {
-    apply::rollback(door, &scratch.state().lock("rollback").unwrap(), false)
+    hold(door, scratch, "rollback").roll_back(false)
 }
 
 pub(crate) fn do_settle(
     door: &dyn HostWrite,
     scratch: &Scratch,
 ) -> Result<apply::RolledBack, Error> {
-    apply::settle(door, &scratch.state().lock("settle").unwrap())
+    hold(door, scratch, "settle").settle()
 }
 
 pub(crate) type Content = BTreeMap<PathBuf, String>;

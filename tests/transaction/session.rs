@@ -7,9 +7,8 @@ use super::prelude::*;
 fn a_session_goes_from_candidate_to_candidate_and_back() {
     let (fake, scratch) = (router(), Scratch::new());
     let old = fake.content();
-    let lock = scratch.state().lock("tune nat").unwrap();
-    let plans = [spread(), one_cpu()];
-    let mut session = Session::open(&fake, &fake.snapshot(), &plans, &lock).unwrap();
+    let changer = begin(&fake, &fake, &scratch, "tune nat").unwrap();
+    let mut session = changer.open(&[spread(), one_cpu()]).unwrap();
     assert_eq!(fake.writes(), 0);
     assert_eq!(session.set("spread").unwrap(), WRITES);
     assert_eq!(fake.content(), in_force(&spread()));
@@ -21,7 +20,7 @@ fn a_session_goes_from_candidate_to_candidate_and_back() {
     assert_eq!(session.set("unknown").unwrap_err().code(), ExitCode::Usage);
     session.set("spread").unwrap();
     session.restore().unwrap();
-    drop(lock);
+    drop(changer);
     assert_eq!(fake.content(), old);
     assert!(scratch.is_clean());
 }
@@ -31,10 +30,9 @@ fn a_session_that_is_dropped_or_fails_restores_too() {
     let old = router().content();
     for at in 0..2 * WRITES {
         let (fake, scratch) = (router(), Scratch::new());
-        let lock = scratch.state().lock("tune nat").unwrap();
         let door = Faulty::new(&fake, vec![(at, Fault::Always(Errno::IO))]);
-        let plans = [spread(), one_cpu()];
-        let mut session = Session::open(&door, &fake.snapshot(), &plans, &lock).unwrap();
+        let changer = begin(&door, &fake, &scratch, "tune nat").unwrap();
+        let mut session = changer.open(&[spread(), one_cpu()]).unwrap();
         let failed = ["spread", "one-cpu"].iter().find_map(|name| session.set(name).err());
         if let Some(error) = failed {
             let restored = error.code() == ExitCode::RolledBack;
@@ -46,7 +44,7 @@ fn a_session_that_is_dropped_or_fails_restores_too() {
             }
         }
         drop(session);
-        drop(lock);
+        drop(changer);
         do_settle(&fake, &scratch).unwrap();
         assert_eq!(fake.content(), old, "at {at}");
         assert!(scratch.is_clean(), "at {at}");
@@ -61,9 +59,8 @@ fn a_session_killed_at_any_write_is_settled_by_the_next_call() {
         let (fake, scratch) = (router(), Scratch::new());
         let fault = if at % 2 == 0 { Fault::KilledBefore } else { Fault::KilledAfter };
         let killed = dies(&fake, &scratch, (at, fault), |door| {
-            let lock = scratch.state().lock("tune nat").unwrap();
-            let plans = [spread(), one_cpu()];
-            let mut session = Session::open(door, &fake.snapshot(), &plans, &lock)?;
+            let changer = begin(door, &fake, &scratch, "tune nat")?;
+            let mut session = changer.open(&[spread(), one_cpu()])?;
             for name in ["spread", "one-cpu", "spread", "one-cpu"] {
                 session.set(name)?;
             }

@@ -25,7 +25,7 @@ fn several_plans_are_undone_to_the_state_before_the_first() {
     }
     let listed = apply::status(&fake, &scratch.state()).unwrap();
     assert_eq!(listed.len(), 3);
-    assert!(listed.iter().all(|one| one.place == Place::Here));
+    assert!(listed.iter().all(|one| one.place == Whereabouts::Here));
     assert!(listed[1].journal.header.what.contains("one-cpu"), "{:?}", listed[1].journal.header);
     assert_ne!(fake.content()[eth1], old[eth1]);
     let done = do_rollback(&fake, &scratch).unwrap();
@@ -51,9 +51,7 @@ fn what_others_set_since_is_shown_and_only_overwritten_by_force() {
     let differing = fake.content().iter().filter(|(p, text)| old[*p] != **text).count();
     assert_eq!(differing, 1, "all the rest must be restored");
     assert_eq!(fake.content()[path], "8");
-    let lock = scratch.state().lock("rollback").unwrap();
-    apply::rollback(&fake, &lock, true).unwrap();
-    drop(lock);
+    hold(&fake, &scratch, "rollback").roll_back(true).unwrap();
     assert_eq!(fake.content(), old);
     assert!(scratch.is_clean());
 }
@@ -102,7 +100,7 @@ fn a_reboot_or_a_vanished_namespace_voids_the_journal_and_a_living_one_keeps_it(
         assert_eq!(fake.writes(), writes);
         assert!(!scratch.is_clean());
         let place = apply::status(&fake, &scratch.state()).unwrap()[0].place;
-        assert_eq!(place, Place::OtherNamespace);
+        assert_eq!(place, Whereabouts::OtherNamespace);
         // From inside it is undone.
         fake.become_host(elsewhere.clone());
         do_rollback(&fake, &scratch).unwrap();

@@ -13,7 +13,8 @@ use crate::kernel::{Arch, Kernel, cached};
 /// file under /out a line `FILE NAME SIZE` and its bytes, then `EXIT CODE`.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox --install -s /bin
-export PATH=/bin HOME=/root
+# Sentences are looked for in one line.
+export PATH=/bin HOME=/root COLUMNS=200
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev

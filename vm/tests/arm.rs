@@ -119,7 +119,7 @@ fn assert_planned(outcome: &Outcome) {
         let after = setting.lines().find_map(|l| l.strip_prefix("after = ")).unwrap();
         assert!(["\"2\"", "\"3\"", "\"2-3\""].contains(&after), "{knob} goes to {after}: {plan}");
         let reason = setting.lines().find_map(|l| l.strip_prefix("reason = ")).unwrap();
-        assert!(reason.contains("largest load would be"), "{knob}: {reason}");
+        assert!(reason.contains("the router would let through"), "{knob}: {reason}");
         if knob == "irq-affinity" {
             assert!(reason.contains("capacity 1024 of 1024"), "{reason}");
         }
@@ -136,15 +136,17 @@ fn assert_followed(outcome: &Outcome) {
     let mut received = 0;
     for number in lines.split_whitespace().map(|n| n.parse::<u32>().unwrap()) {
         let allowed = mask(&applied, number);
-        assert!(allowed != 0 && allowed & !BIG == 0, "line {number} may be on {allowed:b}");
         let counts = |all: &[common::Line]| {
             all.iter().find(|l| l.number == number).map(|l| (l.name.clone(), l.counts.clone()))
         };
         let ((name, before), (_, after)) = (counts(&one).unwrap(), counts(&two).unwrap());
+        // Transmit completion is light: a small CPU that is idle may have it.
+        let heavy = name.contains("input");
+        assert!(allowed != 0 && (!heavy || allowed & !BIG == 0), "{name} may be on {allowed:b}");
         for (cpu, (before, after)) in before.iter().zip(&after).enumerate() {
             if allowed & (1 << cpu) == 0 {
                 assert_eq!(before, after, "{name} counted on CPU {cpu}, told {allowed:b}");
-            } else if name.contains("input") {
+            } else if heavy {
                 received += after - before;
             }
         }

@@ -2,7 +2,7 @@
 //! random drop and a delay of the guest's kernel on the way out. The emulated machine stands still now
 //! and then, and a busy host leaves it too little to send what is asked: so what is held is that
 //! nothing but the truth is claimed, also where less than all can be said. That a search finds the
-//! capacity is held where there is CPU for it, in tests/load/known.rs.
+//! capacity is held where there is CPU for it, in tests/traffic/load/known.rs.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,25 +1,21 @@
 //! `linerate check`: what holds this router back, on what evidence, and what to do about it.
 
-mod text;
-
-pub(in crate::cli) use text::one as finding_lines;
-
 use std::time::Duration;
 
 use clap::Args;
 
-use super::args::seconds;
 use super::context::Context;
-use super::{interrupt, record};
-use crate::diagnose::{self, Diagnosis, Load, Subject, Window};
-use crate::discover;
-use crate::error::{Error, Result};
-use crate::exit_code::ExitCode;
-use crate::host::{HostError, clock};
+use super::interrupt;
+use super::shared::{seconds, severity};
+use crate::decide::diagnose::{self, Diagnosis, Load, Subject, Window};
+use crate::error::{Error, ExitCode, Result};
+use crate::machine::discover;
+use crate::machine::host::{HostError, clock};
+use crate::measure::sample::{Telemetry, Watch};
 use crate::model::condition::Condition;
 use crate::model::finding::{Finding, Severity, Unseen};
 use crate::model::snapshot::Snapshot;
-use crate::sample::Telemetry;
+use crate::report::check as report;
 
 /// `check`
 #[derive(Debug, Args)]
@@ -41,24 +37,15 @@ pub struct CheckArgs {
     pub markdown: bool,
 }
 
-/// A severity by its name.
-pub(in crate::cli) fn severity(text: &str) -> std::result::Result<Severity, String> {
-    let all = Severity::ALL;
-    all.into_iter()
-        .find(|s| s.name() == text)
-        .ok_or_else(|| "one of info, notice, warning, critical".into())
-}
-
 /// Runs the command.
 pub(super) fn run(context: &Context, args: &CheckArgs) -> Result<ExitCode> {
     let out = &context.out;
     if args.list || args.markdown {
-        let told = match (out.json, args.markdown) {
-            (true, _) => return out.json(&Rules::all()).map(|()| ExitCode::Done),
-            (_, true) => text::markdown(),
-            _ => text::list(out),
-        };
-        out.data(told)?;
+        match (out.json, args.markdown) {
+            (true, _) => out.json(&Rules::all())?,
+            (_, true) => out.data(report::markdown())?,
+            _ => out.document(&report::list())?,
+        }
         return Ok(ExitCode::Done);
     }
     if let Some(unknown) = args.rules.iter().find(|name| diagnose::rules().all(|r| r.id != **name))
@@ -77,9 +64,10 @@ pub(super) fn run(context: &Context, args: &CheckArgs) -> Result<ExitCode> {
     let subject = Subject::new(&snapshot, &condition, window.as_ref());
     let told = diagnose::diagnose(&subject, &args.rules);
     if out.json {
-        out.json(&Told::of(&snapshot, &subject, &told))?;
+        out.json(&CheckDocument::of(&snapshot, &subject, &told))?;
     } else {
-        out.data(text::render(context, &snapshot, &told, window.is_some()))?;
+        let watched = window.is_some();
+        out.document(&report::document(&snapshot, &told, watched, out.is_verbose()))?;
     }
     let grave = told.findings.iter().any(|f| f.severity >= args.fail_on);
     Ok(if grave { ExitCode::Findings } else { ExitCode::Done })
@@ -104,7 +92,7 @@ fn look(context: &Context, load: Option<f64>) -> Result<Option<Looked>> {
     let stop = interrupt::stop_flag()?;
     let unreadable =
         |e: HostError| Error::not_supported(format!("read {}", e.path.display()), e.reason());
-    let watch = record::watched(&snapshot, &[]);
+    let watch = Watch::of(&snapshot, &[]);
     let mut telemetry = Telemetry::start(host, watch).map_err(unreadable)?;
     let until = clock::monotonic() + Duration::from_secs_f64(seconds);
     context.out.say(format_args!("watching for {seconds} s; traffic should flow meanwhile"));
@@ -121,7 +109,7 @@ fn look(context: &Context, load: Option<f64>) -> Result<Option<Looked>> {
 
 /// `check --json`.
 #[derive(serde::Serialize)]
-struct Told<'a> {
+struct CheckDocument<'a> {
     format: &'static str,
     version: u32,
     hostname: &'a str,
@@ -141,7 +129,7 @@ struct Model {
     planned: f64,
 }
 
-impl<'a> Told<'a> {
+impl<'a> CheckDocument<'a> {
     fn of(snapshot: &'a Snapshot, subject: &Subject<'_>, told: &'a Diagnosis) -> Self {
         Self {
             format: "linerate-check",

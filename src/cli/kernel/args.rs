@@ -1,26 +1,26 @@
-//! What `kernel` can be asked for.
+//! Arguments of `kernel`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::cli::check::severity;
+use crate::cli::shared::severity;
 use crate::model::finding::Severity;
 
 /// `kernel`
 #[derive(Debug, Args)]
 pub struct KernelArgs {
-    /// What to do
+    /// The action
     #[command(subcommand)]
     pub action: KernelAction,
 }
 
-/// What to do with kernel configurations.
+/// Actions on kernel configurations.
 #[derive(Debug, Subcommand)]
 pub enum KernelAction {
-    /// What of a kernel's configuration costs forwarding or WireGuard, and what to do about it
+    /// Find the options of a kernel's configuration that cost forwarding or WireGuard, with remedies
     Check(KernelCheckArgs),
-    /// How two configurations differ: choices, what matters for forwarding first
+    /// Show how two configurations differ: choices, those that matter for forwarding first
     Diff(KernelDiffArgs),
     /// Find the options that make one kernel slower than another, build by build
     Bisect(Box<KernelBisectArgs>),
@@ -44,7 +44,7 @@ pub struct KernelDiffArgs {
     pub a: PathBuf,
     /// Another
     pub b: PathBuf,
-    /// Also list what follows from each choice, and what only tells compilers apart
+    /// Also list what follows from each choice, and what only differs by compiler
     #[arg(long)]
     pub all: bool,
 }
@@ -57,7 +57,7 @@ pub struct KernelBisectArgs {
     pub a: Option<PathBuf>,
     /// Configuration of the other
     pub b: Option<PathBuf>,
-    /// Where the search is kept
+    /// Directory of the search
     #[arg(long, value_name = "DIR", default_value = "linerate-bisect")]
     pub dir: PathBuf,
     /// Options that stay as in A, beside those that a machine needs to boot
@@ -66,10 +66,10 @@ pub struct KernelBisectArgs {
     /// Smallest effect to look for, in percent of the rate [default: a tenth of the difference]
     #[arg(long, value_name = "PERCENT", value_parser = percent, requires = "a")]
     pub smallest: Option<f64>,
-    /// What A gave, in any unit; more than once when it was measured more than once
+    /// Rate that A gave, in any unit; once for each measurement
     #[arg(long, value_name = "RATE", value_parser = rate, requires = "a")]
     pub rate_a: Vec<f64>,
-    /// What B gave
+    /// Rate that B gave
     #[arg(long, value_name = "RATE", value_parser = rate, requires = "a")]
     pub rate_b: Vec<f64>,
     /// The answer: what the proposed kernel gave
@@ -78,7 +78,7 @@ pub struct KernelBisectArgs {
     /// The answer, from a result file of bench, tune or bench wireguard --board
     #[arg(long, value_name = "FILE", group = "answer", conflicts_with = "a")]
     pub result: Option<PathBuf>,
-    /// Which figure of the result file
+    /// The figure of the result file
     #[arg(long, value_name = "NAME", requires = "result")]
     pub figure: Option<String>,
     /// The answer: it does not boot, or can't be built

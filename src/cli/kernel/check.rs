@@ -3,15 +3,13 @@
 use serde::Serialize;
 
 use super::{KernelCheckArgs, Named, of_file, running};
-use crate::cli::check::finding_lines;
 use crate::cli::context::Context;
-use crate::error::Result;
-use crate::exit_code::ExitCode;
-use crate::kernel::check::{Report, check};
+use crate::decide::kernel::check::{Report, check};
+use crate::error::{ExitCode, Result};
 use crate::model::finding::{Finding, Severity};
 
 #[derive(Serialize)]
-struct Told<'a> {
+struct CheckDocument<'a> {
     format: &'static str,
     version: u32,
     configuration: &'a str,
@@ -36,7 +34,7 @@ pub(super) fn run(context: &Context, args: &KernelCheckArgs) -> Result<ExitCode>
     };
     let report = check(&named.config, &named.place, facts.as_ref());
     if out.json {
-        out.json(&Told {
+        out.json(&CheckDocument {
             format: "linerate-kernel-check",
             version: 1,
             configuration: &named.place,
@@ -70,7 +68,7 @@ fn text(context: &Context, named: &Named, report: &Report) -> String {
         report.findings.iter().partition(|f| f.severity > Severity::Info || out.is_verbose());
     for (at, finding) in told.iter().enumerate() {
         lines.push(String::new());
-        lines.extend(finding_lines(out, at + 1, finding));
+        lines.extend(out.text().finding(at + 1, finding));
     }
     lines.push(String::new());
     if told.is_empty() {

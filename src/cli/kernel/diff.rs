@@ -8,45 +8,10 @@ use super::{KernelDiffArgs, Named, of_file, running};
 use crate::cli::context::Context;
 use crate::cli::output::Output;
 use crate::cli::table::wrap;
-use crate::error::Result;
-use crate::exit_code::ExitCode;
-use crate::kernel::check::matters;
-use crate::kernel::diff::{Diff, Difference, Group, diff};
-
-/// Beginnings of options of the network and its ciphers: what to look at second.
-const NETWORK: &[&str] = &[
-    "NET",
-    "NF_",
-    "NFT_",
-    "IP_",
-    "IPV6",
-    "INET",
-    "BRIDGE",
-    "VLAN",
-    "PPP",
-    "TUN",
-    "WIREGUARD",
-    "CRYPTO",
-    "BPF",
-    "XDP",
-    "TCP_",
-    "XFRM",
-    "VETH",
-    "BONDING",
-    "IRQ",
-    "GENERIC_IRQ",
-    "CPU_FREQ",
-    "CPU_IDLE",
-    "SCHED",
-    "RCU",
-    "PCI",
-    "USB_NET",
-    "USB_RTL",
-    "R8169",
-    "E1000",
-    "IGB",
-    "IXGBE",
-];
+use crate::decide::kernel::check::matters;
+use crate::decide::kernel::diff::{Diff, Difference, Group, diff};
+use crate::decide::kernel::relevance::{Subject, consequence};
+use crate::error::{ExitCode, Result};
 
 /// Runs the command.
 pub(super) fn run(context: &Context, args: &KernelDiffArgs) -> Result<ExitCode> {
@@ -61,34 +26,14 @@ pub(super) fn run(context: &Context, args: &KernelDiffArgs) -> Result<ExitCode> 
         out.say(out.warn(warning));
     }
     if out.json {
-        out.json(&Told::of(&a, &b, &found))?;
+        out.json(&DiffDocument::of(&a, &b, &found))?;
     } else {
         out.data(text(out, &a, &b, &found, args.all))?;
     }
     Ok(ExitCode::Done)
 }
 
-/// 0: in the table of what costs forwarding; 1: of the network; 2: the rest.
-fn rank(group: &Group) -> usize {
-    let all = || group.chosen.iter().chain(&group.follows);
-    if why(group).is_some() {
-        0
-    } else if all().any(|d| NETWORK.iter().any(|n| d.name.starts_with(n))) {
-        1
-    } else {
-        2
-    }
-}
-
-/// What the first of its options that is in the table costs.
-fn why(group: &Group) -> Option<(String, &'static str)> {
-    let mut all = group.chosen.iter().chain(&group.follows);
-    all.find_map(|d| matters(&d.name).map(|rule| (d.name.clone(), rule.consequence())))
-}
-
 fn text(out: &Output, a: &Named, b: &Named, found: &Diff, all: bool) -> String {
-    let headings =
-        ["may matter for forwarding", "network, interrupts and scheduling", "everything else"];
     let count: usize = found.groups.iter().map(|g| g.chosen.len() + g.follows.len()).sum();
     let mut lines = vec![format!(
         "{} -> {}: {} choices differ ({count} options with what follows)",
@@ -96,13 +41,14 @@ fn text(out: &Output, a: &Named, b: &Named, found: &Diff, all: bool) -> String {
         b.place,
         found.groups.len()
     )];
-    for (wanted, heading) in headings.iter().enumerate() {
-        let groups: Vec<&Group> = found.groups.iter().filter(|g| rank(g) == wanted).collect();
+    for subject in Subject::ALL {
+        let groups: Vec<&Group> =
+            found.groups.iter().filter(|g| Subject::of(g) == subject).collect();
         if groups.is_empty() {
             continue;
         }
         lines.push(String::new());
-        lines.push(out.bold(format!("{heading} ({})", groups.len())));
+        lines.push(out.bold(format!("{} ({})", subject.heading(), groups.len())));
         let (makers, rest): (Vec<&Group>, Vec<&Group>) =
             groups.into_iter().partition(|g| !all && maker(g).is_some());
         for group in rest {
@@ -172,7 +118,7 @@ fn of_group(out: &Output, group: &Group, all: bool) -> Vec<String> {
         line.push_str(&out.dim(format!(" (+{})", quiet.len())));
     }
     let mut lines = vec![line];
-    if let Some((name, words)) = why(group) {
+    if let Some((name, words)) = consequence(group) {
         lines.push(out.dim(format!("      {name}: {words}")));
     }
     if all {
@@ -182,7 +128,7 @@ fn of_group(out: &Output, group: &Group, all: bool) -> Vec<String> {
 }
 
 #[derive(Serialize)]
-struct Told<'a> {
+struct DiffDocument<'a> {
     format: &'static str,
     version: u32,
     a: &'a str,
@@ -196,7 +142,7 @@ struct Told<'a> {
 #[derive(Serialize)]
 struct Choice<'a> {
     name: &'a str,
-    /// Why it may matter for forwarding.
+    /// The reason why it may matter for forwarding.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<&'static str>,
     chosen: Vec<Change<'a>>,
@@ -221,14 +167,14 @@ fn changes(differences: &[Difference]) -> Vec<Change<'_>> {
     all
 }
 
-impl<'a> Told<'a> {
+impl<'a> DiffDocument<'a> {
     fn of(a: &'a Named, b: &'a Named, found: &'a Diff) -> Self {
         let mut choices = Vec::new();
-        for wanted in 0..3 {
-            for group in found.groups.iter().filter(|g| rank(g) == wanted) {
+        for subject in Subject::ALL {
+            for group in found.groups.iter().filter(|g| Subject::of(g) == subject) {
                 choices.push(Choice {
                     name: &group.name,
-                    why: why(group).map(|(_, words)| words),
+                    why: consequence(group).map(|(_, words)| words),
                     chosen: changes(&group.chosen),
                     follows: changes(&group.follows),
                 });

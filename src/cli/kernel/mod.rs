@@ -11,14 +11,13 @@ pub use args::{KernelAction, KernelArgs, KernelBisectArgs, KernelCheckArgs, Kern
 use std::path::Path;
 
 use super::context::Context;
-use crate::discover;
-use crate::error::{Error, Result};
-use crate::exit_code::ExitCode;
-use crate::host::kernel_config;
+use crate::error::{Error, ExitCode, Result};
+use crate::machine::discover;
+use crate::machine::host::kernel_config;
+use crate::machine::parse::{config, gzip};
+use crate::machine::store::read_file;
 use crate::model::kconfig::KernelConfig;
 use crate::model::path::KernelFacts;
-use crate::parse::{config, gzip};
-use crate::store::read_file;
 
 /// No configuration is longer: one with every option there is has about half a megabyte.
 const MOST: u64 = 16 << 20;

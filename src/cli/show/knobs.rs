@@ -1,6 +1,6 @@
 //! Every setting with what it is, what it may be, and whether it can be changed.
 
-use crate::apply::inventory::{Item, State};
+use crate::change::apply::inventory::{Item, State};
 use crate::cli::context::Context;
 use crate::cli::table::{Table, wrap};
 use crate::model::knob::Knob;
@@ -63,7 +63,7 @@ pub(super) fn knobs(context: &Context, snapshot: &Snapshot, items: &[Item]) -> V
         lines.push(context.out.bold(name));
         lines.extend(rows.by_ref().take(count));
         // What is not there takes a line for each reason, not one for each setting.
-        for (what, names) in listed {
+        for Listed { what, promising, names } in listed {
             let last = names.len().saturating_sub(1);
             let listed: Vec<String> = names
                 .iter()
@@ -77,8 +77,7 @@ pub(super) fn knobs(context: &Context, snapshot: &Snapshot, items: &[Item]) -> V
                 let indent = if at == 0 { "  " } else { "    " };
                 let line = format!("{indent}{line}");
                 // What can be changed is what one came for.
-                let pale = what.starts_with("absent") || what.starts_with("fixed");
-                lines.push(if pale { context.out.dim(line) } else { line });
+                lines.push(if promising { line } else { context.out.dim(line) });
             }
         }
     }
@@ -89,53 +88,59 @@ pub(super) fn knobs(context: &Context, snapshot: &Snapshot, items: &[Item]) -> V
     lines
 }
 
+/// The heading that a setting stands under: its device, its policy, or that of its row.
 fn group(knob: &Knob) -> &str {
-    match knob {
-        Knob::Governor { policy }
-        | Knob::MinFrequency { policy }
-        | Knob::MaxFrequency { policy } => policy,
-        Knob::Service { .. } | Knob::PacketSteering => "services",
-        Knob::FlowOffload => "forwarding",
-        Knob::Sysctl { .. } => "sysctl",
-        other => other.device().unwrap_or("other"),
-    }
+    let parts = knob.parts();
+    let heading = || knob.spec().map_or("other", |spec| spec.heading);
+    parts.device.or(parts.policy).unwrap_or_else(heading)
 }
 
-/// What several settings have in common, and their names.
-type Listed = (String, Vec<String>);
+/// Settings that have something in common.
+#[derive(PartialEq)]
+struct Listed {
+    /// Their common state, in words.
+    what: String,
+    /// They can be changed, or that is unknown.
+    promising: bool,
+    /// The settings by name.
+    names: Vec<String>,
+}
 
 /// Alike ones next to each other as one line; offloads by what they are, and those that can't be
 /// changed by reason.
 fn fold(items: &[&Item]) -> (Vec<Line>, Vec<Listed>) {
     let mut lines: Vec<Line> = Vec::new();
     let mut listed: Vec<Listed> = Vec::new();
-    let mut list = |what: String, name: String| match listed.iter_mut().find(|(w, _)| *w == what) {
-        Some((_, names)) if names.contains(&name) => {}
-        Some((_, names)) => names.push(name),
-        None => listed.push((what, vec![name])),
+    let mut list = |what: String, promising: bool, name: String| match listed
+        .iter_mut()
+        .find(|one| one.what == what)
+    {
+        Some(one) if one.names.contains(&name) => {}
+        Some(one) => one.names.push(name),
+        None => listed.push(Listed { what, promising, names: vec![name] }),
     };
     for item in items {
-        let (what, number) = title(&item.knob);
+        let (what, number) = item.knob.title();
         let now = item.now.as_ref().map_or_else(|| "?".to_owned(), ToString::to_string);
-        let offload = matches!(item.knob, Knob::Offload { .. });
+        let offload = item.knob.spec().is_some_and(|spec| spec.listed);
         let (state, why) = match &item.state {
             State::Changeable if offload => {
-                list(format!("offloads that are {now}, and changeable"), what);
+                list(format!("offloads that are {now}, and changeable"), true, what);
                 continue;
             }
             State::Changeable => ("changeable", String::new()),
             State::Fixed(why) if offload => {
-                list(format!("fixed ({why})"), format!("{what} {now}"));
+                list(format!("fixed ({why})"), false, format!("{what} {now}"));
                 continue;
             }
             State::Fixed(why) => ("fixed", why.clone()),
             State::Unknown(why) if item.now.is_none() => {
-                list(format!("unknown ({why})"), what);
+                list(format!("unknown ({why})"), true, what);
                 continue;
             }
             State::Unknown(why) => ("unknown", why.clone()),
             State::Absent(why) => {
-                list(format!("absent ({why})"), what);
+                list(format!("absent ({why})"), false, what);
                 continue;
             }
         };
@@ -157,34 +162,6 @@ fn fold(items: &[&Item]) -> (Vec<Line>, Vec<Listed>) {
         }
     }
     (lines, listed)
-}
-
-/// What it is called below its device, and the queue.
-fn title(knob: &Knob) -> (String, Option<u32>) {
-    let plain = |what: &str| (what.to_owned(), None);
-    match knob {
-        Knob::IrqAffinity { irq } => (format!("interrupt {}", irq.role), Some(irq.queue)),
-        Knob::RpsCpus { queue, .. } => ("RPS rx".into(), Some(*queue)),
-        Knob::RpsFlowCnt { queue, .. } => ("RFS entries rx".into(), Some(*queue)),
-        Knob::XpsCpus { queue, .. } => ("XPS tx".into(), Some(*queue)),
-        Knob::XpsRxqs { queue, .. } => ("XPS by rx queue tx".into(), Some(*queue)),
-        Knob::NapiThread { thread, .. } => ("NAPI thread".into(), Some(*thread)),
-        Knob::ThreadedNapi { .. } => plain("threaded NAPI"),
-        Knob::NapiDeferHardIrqs { .. } => plain("napi_defer_hard_irqs"),
-        Knob::GroFlushTimeout { .. } => plain("gro_flush_timeout"),
-        Knob::Coalesce { parameter, .. } => plain(parameter),
-        Knob::Ring { direction, .. } => (format!("ring {direction}"), None),
-        Knob::Channels { direction, .. } => (format!("channels {direction}"), None),
-        Knob::Offload { feature, .. } => plain(feature),
-        Knob::RssTable { .. } => plain("RSS table"),
-        Knob::Qdisc { .. } => plain("root qdisc"),
-        Knob::Governor { .. } => plain("governor"),
-        Knob::MinFrequency { .. } => plain("lowest frequency"),
-        Knob::MaxFrequency { .. } => plain("highest frequency"),
-        Knob::FlowOffload => plain("flow offload"),
-        Knob::PacketSteering => plain("OpenWrt packet_steering"),
-        Knob::Service { name } | Knob::Sysctl { name } => plain(name),
-    }
 }
 
 /// `RPS rx-0..3`.

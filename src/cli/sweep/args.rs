@@ -1,20 +1,20 @@
-//! What `sweep` can be asked for.
+//! Arguments of `sweep`.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::cli::args::{direction, megabits, seconds, sender};
-use crate::cli::bench::framed;
-use crate::cli::wire::WireArgs;
+use crate::cli::shared::hosts::HostsArgs;
+use crate::cli::shared::loads::{direction, framed, megabits, sender};
+use crate::cli::shared::seconds;
 use crate::error::{Error, Result};
-use crate::lab::{LabSpec, Shape};
-use crate::load::Sender;
+use crate::measure::lab::{LabSpec, Shape};
+use crate::measure::load::Sender;
+use crate::measure::search::Preset;
+use crate::model::ethernet::Frame;
 use crate::model::measurement::{Direction, Protocol, Scenario};
 use crate::model::order::InOrder;
 use crate::model::sweep::{Goal, SweepKind};
-use crate::model::wire::Frame;
-use crate::search::Preset;
 
 /// Frame sizes of RFC 2544, section 9.1.
 const FRAMES: [u32; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
@@ -24,16 +24,16 @@ const SEGMENTS: [u32; 6] = [88, 256, 536, 1024, 1412, 1460];
 const MTUS: [u32; 5] = [576, 1280, 1492, 1500, 9000];
 /// Header bytes of TCP over IPv4 in a packet.
 const TCP_IPV4: u32 = 40;
-/// What a quick search may take, seconds: of a series of rates, and of each frame size.
+/// Seconds that a quick search may take: of a series of rates, and of each frame size.
 const QUICK_RATE: f64 = 60.0;
 const QUICK_FRAME: f64 = 20.0;
 
 /// `sweep`
 #[derive(Debug, Clone, Args)]
 pub struct SweepArgs {
-    /// What to go through: rate and frame send UDP and search for NDR and PDR, mss and mtu send TCP
+    /// The series: rate and frame send UDP and search for NDR and PDR, mss and mtu send TCP
     pub what: What,
-    /// How sure to be: quick (to 2 %, by the median of trials of a second) or rfc2544 (to 0.5 %, not
+    /// Precision: quick (to 2 %, by the median of trials of a second) or rfc2544 (to 0.5 %, not
     /// one packet lost in 60 s; takes long)
     #[arg(long, value_name = "NAME", default_value = "quick")]
     pub preset: PresetName,
@@ -59,19 +59,19 @@ pub struct SweepArgs {
     /// Rates from the lowest to the highest
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub steps: u32,
-    /// How often to measure each rate, segment or packet size; an interval needs two at least
+    /// Number of measurements of each rate, segment or packet size; an interval needs two at least
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: u32,
     /// Measured seconds of each run of a series
     #[arg(long, value_name = "S", default_value = "0.5", value_parser = seconds)]
     pub run: f64,
-    /// Which way: wan to lan (down) or lan to wan (up)
+    /// Direction: wan to lan (down) or lan to wan (up)
     #[arg(long, default_value = "down", value_parser = direction)]
     pub direction: Direction,
     /// Parallel streams
     #[arg(short = 'P', long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=128))]
     pub streams: u32,
-    /// What UDP leaves by: socket, packet (AF_PACKET), xdp (AF_XDP, or AF_PACKET where it can't be
+    /// The way UDP leaves by: socket, packet (AF_PACKET), xdp (AF_XDP, or AF_PACKET where it can't be
     /// had), frames (the better one)
     #[arg(long, value_name = "NAME", value_parser = sender, default_value = "socket")]
     pub sender: Sender,
@@ -81,21 +81,21 @@ pub struct SweepArgs {
     /// Largest IP packet in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 1500, conflicts_with = "lan", value_parser = clap::value_parser!(u32).range(576..=9000))]
     pub mtu: u32,
-    /// What the lab is made of, as for `bench` (see `bench --list`)
+    /// The lab to build, as for `bench` (see `bench --list`)
     #[arg(long, value_name = "SCENARIO", default_value = "nat")]
     pub scenario: Shape,
     /// Set the lab's router up as this candidate first (see `tune`): as-found, one-cpu, ...
     #[arg(long, value_name = "NAME", default_value = "as-found", conflicts_with = "lan")]
     pub candidate: String,
-    /// Where to write the record
+    /// File for the record
     #[arg(short, long, value_name = "FILE", default_value = "linerate-sweep.json")]
     pub output: PathBuf,
     /// Between other machines; last, as its heading holds for what follows
     #[command(flatten)]
-    pub wire: WireArgs,
+    pub wire: HostsArgs,
 }
 
-/// What a sweep goes through.
+/// The series of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum What {
     /// Offered rates: knee, NDR, PDR
@@ -118,7 +118,7 @@ pub enum PresetName {
 }
 
 impl SweepArgs {
-    /// What fits into the types but not together.
+    /// Refuses arguments that are valid alone but not together.
     ///
     /// # Errors
     /// Usage, with what is allowed.
@@ -236,7 +236,7 @@ impl SweepArgs {
         })
     }
 
-    /// What is about to happen, and how long it takes.
+    /// The announcement of what will be measured, with the time it takes.
     pub(super) fn announcement(&self) -> String {
         let sizes = self.sizes().iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
         let what = match self.what {
@@ -275,7 +275,7 @@ impl SweepArgs {
             protocol: self.protocol(),
             seconds: self.run,
             omit: if self.protocol() == Protocol::Tcp {
-                crate::bench::sweep::TCP_OMIT
+                crate::measure::bench::sweep::TCP_OMIT
             } else {
                 0.0
             },

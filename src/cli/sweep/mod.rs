@@ -2,7 +2,6 @@
 //! the knee.
 
 mod args;
-pub(super) mod text;
 
 pub use args::{SweepArgs, What};
 
@@ -11,24 +10,26 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::context::Context;
+use super::interrupt;
 use super::output::Output;
-use super::wire::within_link;
-use super::{confirm, interrupt, plan as plan_verb, scenarios, tune as tune_verb};
-use crate::bench::Bed;
-use crate::bench::sweep::{Sweeper, ladder};
-use crate::bench::wire::Wire;
-use crate::error::{Error, Result};
-use crate::exit_code::ExitCode;
-use crate::host::clock;
+use super::shared::hosts::within_link;
+use super::shared::loads::{refuse_nat66, refuse_unwritable};
+use super::shared::waiting;
+use crate::decide::plan;
+use crate::error::{Error, ExitCode, Result};
+use crate::machine::host::clock;
+use crate::machine::store::measured::{SweepDocument, write_sweep};
+use crate::measure::bench::Bed;
+use crate::measure::bench::hosts::Hosts;
+use crate::measure::bench::sweep::{Sweeper, ladder};
+use crate::measure::search::{Point, TOLERANCE, knee};
+use crate::measure::tune::Workbench;
+use crate::model::ethernet::{Frame, PacketRate};
 use crate::model::measurement::{EvidenceClass, Refusal, RefusalCode};
 use crate::model::snapshot::Machine;
 use crate::model::sweep::{Knee, Limit, RateSearch, Sweep, SweepEnd, SweepPoint};
 use crate::model::units::BitRate;
-use crate::model::wire::{Frame, PacketRate};
-use crate::plan;
-use crate::search::{Point, TOLERANCE, knee};
-use crate::store::measured::{SweepDocument, write_sweep};
-use crate::tune::Workbench;
+use crate::report::sweep as report;
 
 /// Share of the time allowed that the series of rates may take before the search begins.
 const SERIES_SHARE: f64 = 0.5;
@@ -42,8 +43,8 @@ pub(super) fn run(context: &Context, args: &SweepArgs) -> Result<ExitCode> {
     if args.wire.hosts().is_none() || args.what == What::Mtu {
         args.check()?;
     }
-    scenarios::refuse_nat66(args.scenario)?;
-    tune_verb::refuse_unwritable(&args.output)?;
+    refuse_nat66(args.scenario)?;
+    refuse_unwritable(&args.output)?;
     let stop = interrupt::stop_flag()?;
     let wire = over_wire(&mut args, context, &stop)?;
     let args = &args;
@@ -60,7 +61,7 @@ pub(super) fn run(context: &Context, args: &SweepArgs) -> Result<ExitCode> {
         let shown = if out.json {
             out.json(&SweepDocument::of(sweep))
         } else {
-            out.data(text::render(out, sweep))
+            out.document(&report::document(sweep))
         };
         written.and(shown)?;
         out.say(format_args!("record: {}", args.output.display()));
@@ -74,12 +75,12 @@ pub(super) fn run(context: &Context, args: &SweepArgs) -> Result<ExitCode> {
 }
 
 /// The agents, where it is they that measure.
-fn over_wire(args: &mut SweepArgs, context: &Context, stop: &AtomicBool) -> Result<Option<Wire>> {
+fn over_wire(args: &mut SweepArgs, context: &Context, stop: &AtomicBool) -> Result<Option<Hosts>> {
     if args.wire.hosts().is_none() {
         return Ok(None);
     }
     let wire = args.wire.connect(context, "sweep", stop)?;
-    args.mtu = wire.mtu();
+    args.mtu = wire.facts().mtu;
     args.check()?;
     if wire.address.is_ipv6() {
         return Err(Error::not_supported("sweep", "frame sizes are worked out for IPv4 alone")
@@ -95,11 +96,11 @@ struct Tour<'a> {
     context: &'a Context,
     out: &'a Output,
     /// In place of labs.
-    wire: Option<&'a Wire>,
+    wire: Option<&'a Hosts>,
     stop: &'a AtomicBool,
     deadline: Option<Duration>,
     /// Known when the first lab stands.
-    place: Option<Place>,
+    place: Option<Setting>,
     points: Vec<SweepPoint>,
     searches: Vec<RateSearch>,
     knee: Option<Knee>,
@@ -108,7 +109,7 @@ struct Tour<'a> {
     sent_by: RefCell<Option<String>>,
 }
 
-struct Place {
+struct Setting {
     machine: Machine,
     candidate: String,
 }
@@ -117,7 +118,7 @@ impl<'a> Tour<'a> {
     fn new(
         args: &'a SweepArgs,
         context: &'a Context,
-        wire: Option<&'a Wire>,
+        wire: Option<&'a Hosts>,
         stop: &'a AtomicBool,
     ) -> Self {
         let budget = args.budget().and_then(|s| Duration::try_from_secs_f64(s).ok());
@@ -166,32 +167,32 @@ impl<'a> Tour<'a> {
         job: impl FnOnce(&mut Self, &dyn Bed) -> Result<SweepEnd>,
     ) -> Result<()> {
         if let Some(wire) = self.wire {
-            if wire.router().is_none() {
+            if wire.parties.router.is_none() {
                 self.notes.push(
                     "without an agent on the router (--router HOST) what is lost on the way is \
                      taken for its loss, and nothing is known of its CPUs"
                         .into(),
                 );
             }
-            self.place.get_or_insert_with(|| Place {
+            self.place.get_or_insert_with(|| Setting {
                 machine: wire.machine(),
                 candidate: plan::name::AS_FOUND.to_owned(),
             });
             self.ended = job(self, wire)?;
             return Ok(());
         }
-        let lock = confirm::lock(self.context, "sweep")?;
+        let lock = waiting::lock(self.context, "sweep")?;
         let workbench = Workbench::build(&self.args.lab(mtu), lock, self.stop)?;
         workbench.router().notes.iter().for_each(|note| self.out.say(note));
         let candidates = plan::candidates(workbench.router().snapshot());
-        let candidate = plan_verb::find(&candidates, &self.args.candidate)?.clone();
+        let candidate = plan::find(&candidates, &self.args.candidate)?.clone();
         if self.place.is_none() && workbench.bench().shared_cpus {
             self.notes.push(
                 "the load generator shares the router's CPUs: what it takes, the router lacks"
                     .into(),
             );
         }
-        self.place.get_or_insert_with(|| Place {
+        self.place.get_or_insert_with(|| Setting {
             machine: workbench.router().snapshot().machine.clone(),
             candidate: candidate.name.clone(),
         });
@@ -205,7 +206,7 @@ impl<'a> Tour<'a> {
         let frame = args.frame();
         let series_deadline = self.share(SERIES_SHARE);
         let (out, stop) = (self.out, self.stop);
-        let mut on = |point: &SweepPoint| text::progress(out, point);
+        let mut on = |point: &SweepPoint| progress(out, point);
         let mut sweeper = Sweeper {
             bed: bench,
             direction: args.direction,
@@ -251,7 +252,7 @@ impl<'a> Tour<'a> {
         let args = self.args;
         let sizes = args.sizes();
         let (out, stop) = (self.out, self.stop);
-        let mut on = |point: &SweepPoint| text::progress(out, point);
+        let mut on = |point: &SweepPoint| progress(out, point);
         for (done, size) in sizes.iter().enumerate() {
             let frame = Frame(*size);
             let mut sweeper = Sweeper {
@@ -291,7 +292,7 @@ impl<'a> Tour<'a> {
     fn tcp(&mut self, bench: &dyn Bed, sizes: &[(u32, Option<u32>)]) -> Result<SweepEnd> {
         let args = self.args;
         let out = self.out;
-        let mut on = |point: &SweepPoint| text::progress(out, point);
+        let mut on = |point: &SweepPoint| progress(out, point);
         let mut sweeper = Sweeper {
             bed: bench,
             direction: args.direction,
@@ -318,7 +319,7 @@ impl<'a> Tour<'a> {
             program: env!("CARGO_PKG_VERSION").into(),
             command: std::env::args().collect(),
             started,
-            class: self.wire.map_or(EvidenceClass::Lab, Bed::class),
+            class: self.wire.map_or(EvidenceClass::Lab, |wire| wire.facts().class),
             machine: place.machine,
             scenario: self.args.scenario(),
             candidate: place.candidate,
@@ -329,13 +330,13 @@ impl<'a> Tour<'a> {
             searches: self.searches,
             knee: self.knee,
             ended: self.ended,
-            agents: self.wire.map(|wire| wire.parties.clone()).unwrap_or_default(),
+            agents: self.wire.map(Hosts::for_record).unwrap_or_default(),
             notes: self.notes,
         })
     }
 }
 
-/// What of a series says where the knee is: a rate that the sender could not send was not offered, and
+/// The points of a series that show the knee: a rate that the sender could not send was not offered, and
 /// what its own receiver lost the router forwarded.
 fn rates_of(points: &[SweepPoint]) -> Vec<Point> {
     let stands = |p: &&SweepPoint| {
@@ -353,4 +354,16 @@ fn rates_of(points: &[SweepPoint]) -> Vec<Point> {
         Some(Point { offered, achieved: offered * (1.0 - p.loss_ratio()?), level: p.asked?.0 })
     };
     points.iter().filter(stands).filter_map(point).collect()
+}
+
+/// One line while it runs.
+fn progress(out: &Output, point: &SweepPoint) {
+    let asked = point.asked.map_or_else(String::new, |rate| format!(" of {rate} asked"));
+    let refused = if point.is_valid() { "" } else { " (refused)" };
+    out.progress(format_args!(
+        "{} bytes: {:.0} Mbit/s, {}{asked}{refused}",
+        point.size,
+        point.goodput.mbps(),
+        point.achieved
+    ));
 }

@@ -5,18 +5,22 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::args::{LoadArgs, ScenarioName, direction, seconds};
-use crate::cli::wire::WireArgs;
-use crate::load::iperf3;
+use crate::cli::shared::hosts::HostsArgs;
+use crate::cli::shared::loads::{LoadArgs, direction};
+use crate::cli::shared::seconds;
+use crate::machine::store::unfinished::result_of;
+use crate::measure::lab::Shape;
+use crate::measure::load::iperf3;
+use crate::measure::tune::Asked;
 use crate::model::goal::{Factor, Goal, Guard, Objective};
 use crate::model::measurement::Direction;
 
 /// `tune`
 #[derive(Debug, Args)]
 pub struct TuneArgs {
-    /// What to build: route or nat, with +flowtable, +vlan, +pppoe, +bridge, +wireguard, +ipv6
+    /// The lab to build: route or nat, with +flowtable, +vlan, +pppoe, +bridge, +wireguard, +ipv6
     #[arg(default_value = "nat")]
-    pub scenario: ScenarioName,
+    pub scenario: Shape,
     /// The load and its lab
     #[command(flatten)]
     pub load: LoadArgs,
@@ -32,10 +36,10 @@ pub struct TuneArgs {
     /// Stop starting new blocks after this long: seconds, or minutes as 10m
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub budget: Option<f64>,
-    /// Only these candidates (the baseline is always in); also recipe-NAME and profile-NAME
+    /// Only these candidates (the baseline is always in); also recipe-NAME and role-NAME
     #[arg(long, alias = "candidate", value_delimiter = ',', value_name = "NAME,...")]
     pub candidates: Vec<String>,
-    /// Vary this: rps=off,one,all; every combination with other factors is measured. `list` tells
+    /// Vary this: rps=off,one,all; every combination with other factors is measured. `list` shows
     /// what can be varied here, `default` takes what is worth it
     #[arg(long, value_name = "NAME=LEVEL,...", conflicts_with_all = ["candidates", "aa"], value_parser = factor)]
     pub factor: Vec<FactorArg>,
@@ -43,15 +47,15 @@ pub struct TuneArgs {
     /// --factor, among placements of interrupts and RPS, beginning with what the model likes best
     #[arg(long, conflicts_with_all = ["candidates", "aa"])]
     pub search: bool,
-    /// What is to be as good as possible: throughput, down, up, pps, cpu (per gigabit), p99,
+    /// The figure that should be as good as possible: throughput, down, up, pps, cpu (per gigabit), p99,
     /// headroom; weighted as throughput=1,p99=0.5
-    #[arg(long, value_name = "WHAT", default_value = "throughput", value_parser = objective)]
+    #[arg(long, value_name = "WHAT", default_value = "throughput")]
     pub objective: Objective,
-    /// What must be kept: p99<=+5% against the baseline, or a figure as temperature<75; may be
+    /// A condition that must be kept: p99<=+5% against the baseline, or a figure as temperature<75; may be
     /// repeated
-    #[arg(long, value_name = "WHAT", value_parser = guard)]
+    #[arg(long, value_name = "WHAT")]
     pub guard: Vec<Guard>,
-    /// What the others are compared with [default: as-found with --server or --lan; in a lab
+    /// The candidate that the others are compared with [default: as-found with --server or --lan; in a lab
     /// one-cpu, or the first combination of the factors]
     #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,
@@ -71,56 +75,79 @@ pub struct TuneArgs {
     /// With --apply: where to write what was kept as a plan, for `persist`
     #[arg(long, value_name = "FILE", default_value = "linerate-best.toml")]
     pub plan: PathBuf,
-    /// What the stages cost on this machine, as `fit` wrote it: the model then foretells rates
+    /// Costs of the stages on this machine, as `fit` wrote them: the model then predicts rates
     /// [default: general figures]
     #[arg(long, value_name = "FILE")]
     pub costs: Option<PathBuf>,
     /// Seed of the random order
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Where to write the result
-    #[arg(short, long, value_name = "FILE", default_value = "linerate-result.json")]
-    pub output: PathBuf,
+    /// File for the result; while it runs each cell is kept in FILE.unfinished [default:
+    /// linerate-result.json, with --resume the result of that record]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Go on with an experiment that ended early: its result, or what a killed one left
+    /// (linerate-result.json.unfinished). Give the options that it was begun with
+    #[arg(long, value_name = "FILE")]
+    pub resume: Option<PathBuf>,
     /// Also write the HTML report
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     /// Between other machines; last, as its heading holds for what follows
     #[command(flatten)]
-    pub wire: WireArgs,
+    pub wire: HostsArgs,
 }
 
-/// What `--factor` was given.
+/// A value of `--factor`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FactorArg {
     /// Tell what there is.
     List,
-    /// What is worth varying here.
+    /// The factors that are worth varying here.
     Default,
     /// This one.
     Of(Factor),
 }
 
 impl TuneArgs {
-    /// What is to be found.
+    /// The goal of the search.
     #[must_use]
     pub fn goal(&self) -> Goal {
         Goal { objective: self.objective.clone(), guards: self.guard.clone() }
     }
 
-    /// Whether it is this router that is measured, rather than a lab's.
+    /// The file that the result goes to.
+    #[must_use]
+    pub fn result(&self) -> PathBuf {
+        let resumed = || self.resume.as_deref().map(result_of);
+        let named = self.output.clone().or_else(resumed);
+        named.unwrap_or_else(|| PathBuf::from("linerate-result.json"))
+    }
+
+    /// This router is measured, rather than a lab's.
     #[must_use]
     pub fn is_here(&self) -> bool {
         self.server.is_some() || self.wire.hosts().is_some()
     }
 
-    /// The factors that were named.
+    /// The request for what is compared.
     #[must_use]
-    pub fn named(&self) -> Vec<Factor> {
+    pub fn asked(&self) -> Asked {
         let of = |arg: &FactorArg| match arg {
             FactorArg::Of(factor) => Some(factor.clone()),
             FactorArg::List | FactorArg::Default => None,
         };
-        self.factor.iter().filter_map(of).collect()
+        Asked {
+            candidates: self.candidates.clone(),
+            factors: self.factor.iter().filter_map(of).collect(),
+            usual_factors: self.factor.contains(&FactorArg::Default),
+            aa: self.aa,
+            baseline: self.baseline.clone(),
+            in_lab: !self.is_here(),
+            forwards: self.server.is_none(),
+            streams: self.load.streams,
+            directions: self.directions.clone(),
+        }
     }
 }
 
@@ -137,14 +164,6 @@ fn factor(text: &str) -> Result<FactorArg, String> {
         return Err("a factor has levels: rps=off,one,all".into());
     }
     Ok(FactorArg::Of(Factor { name: name.to_owned(), levels }))
-}
-
-fn objective(text: &str) -> Result<Objective, String> {
-    text.parse()
-}
-
-fn guard(text: &str) -> Result<Guard, String> {
-    text.parse()
 }
 
 /// Seconds, or minutes with an `m`.

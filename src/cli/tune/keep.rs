@@ -6,34 +6,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::args::{FactorArg, TuneArgs};
-use super::choose::Menu;
-use super::{finish, measure, resolve};
-use crate::bench::wire::Wire;
-use crate::cli::confirm;
+use super::{Job, finish, measure, resolve, text};
 use crate::cli::context::Context;
-use crate::cli::fit::Given;
 use crate::cli::output::Output;
-use crate::cli::wire::SHARED;
-use crate::error::{Error, Result};
-use crate::exit_code::ExitCode;
-use crate::experiment::Decision;
-use crate::load::LoadSpec;
+use crate::cli::shared::hosts::SHARED;
+use crate::cli::shared::waiting;
+use crate::decide::experiment::Decision;
+use crate::decide::plan::{self, Costs};
+use crate::error::{Error, ExitCode, Result};
+use crate::measure::bench::hosts::Hosts;
+use crate::measure::load::LoadSpec;
+use crate::measure::tune::{BedLoad, Menu, Router, ServerLoad, Source};
 use crate::model::goal::{Goal, Quantity};
 use crate::model::measurement::{Direction, Experiment, RefusalCode};
-use crate::plan::{self, Costs};
-use crate::tune::{BedLoad, Router, ServerLoad, Source};
-use crate::{bench, store};
+use crate::{machine::store, measure::bench};
 
 /// Over the time that a cell takes when all is well: its server may be busy for a while, services
 /// take time to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What this router is loaded with.
+/// Traffic that this router is loaded with.
 enum Through {
-    /// Its own traffic with an iperf3 server, by name and address.
+    /// Traffic of its own with an iperf3 server, by name and address.
     Server(String, SocketAddr),
-    /// Forwarded between two agents.
-    Wire(Wire),
+    /// Traffic that it forwards between two agents.
+    Hosts(Box<Hosts>),
 }
 
 impl Through {
@@ -46,7 +43,10 @@ impl Through {
                 ))
             };
             return match args.wire.router.as_deref() {
-                Some("here") => args.wire.connect(context, "tune", stop).map(Self::Wire),
+                Some("here") => {
+                    let hosts = args.wire.connect(context, "tune", stop)?;
+                    Ok(Self::Hosts(Box::new(hosts)))
+                }
                 Some(_) => remote("a router is not tuned from afar"),
                 None => remote("it must run on the router itself"),
             };
@@ -68,7 +68,7 @@ impl Through {
     fn name(&self) -> String {
         match self {
             Self::Server(_, server) => format!("--server {server}"),
-            Self::Wire(wire) => format!("--wan {}", wire.address),
+            Self::Hosts(wire) => format!("--wan {}", wire.address),
         }
     }
 
@@ -92,9 +92,9 @@ impl Through {
                 source.check(stop)?;
                 Ok(Box::new(source))
             }
-            Self::Wire(wire) => {
+            Self::Hosts(wire) => {
                 let short = LoadSpec { seconds: 0.5, omit: 0.0, ..load.clone() };
-                let run = bench::measure(wire, &short, stop)?;
+                let run = bench::measure(wire.as_ref(), &short, stop)?;
                 if stop.load(Ordering::Relaxed) {
                     return Err(Error::interrupted("tune"));
                 }
@@ -106,27 +106,22 @@ impl Through {
                 if wire.shared {
                     out.say(out.warn(SHARED));
                 }
-                Ok(Box::new(BedLoad::new(wire, load, goal)))
+                Ok(Box::new(BedLoad::new(wire.as_ref(), load, goal)))
             }
         }
     }
 }
 
 /// Runs the command on this machine.
-pub(super) fn run(
-    context: &Context,
-    args: &TuneArgs,
-    given: &Given,
-    goal: &Goal,
-    stop: &AtomicBool,
-) -> Result<ExitCode> {
+pub(super) fn run(job: &Job<'_>) -> Result<ExitCode> {
+    let Job { context, args, goal, stop, .. } = *job;
     let out = &context.out;
     let through = Through::of(context, args, goal, stop)?;
-    let lock = confirm::lock(context, &format!("tune {}", through.name()))?;
+    let lock = waiting::lock(context, &format!("tune {}", through.name()))?;
     let mut router = Router::here(lock)?;
     router.notes.iter().for_each(|note| out.say(note));
     if args.factor.contains(&FactorArg::List) {
-        Menu::of(&router, Costs::DEFAULT, args).list(out)?;
+        text::factors(out, Menu::of(&router, Costs::DEFAULT, args.asked()).offers())?;
         return Ok(ExitCode::Done);
     }
     let source = through.source(&router, args, goal, out, stop)?;
@@ -136,26 +131,23 @@ pub(super) fn run(
     let beside = [Quantity::P99, Quantity::Headroom].into_iter().filter(|q| goal.needs(*q)).count();
     let directions = u32::try_from(args.directions.len() * beside.max(1)).unwrap_or(1);
     let reach = (cell + Duration::from_secs(4)) * directions + PATIENCE;
-    router.tie(confirm::arm_trial(context, router.lock(), reach)?, reach);
-    let measured = measure(args, given, &router, source, goal, out, stop);
+    router.arm(waiting::arm_trial(context, router.lock(), reach)?, reach);
+    let measured = measure(job, &router, source);
     out.progress_done();
-    let experiment = match measured {
-        Ok(experiment) => experiment,
+    let finished = measured.and_then(|mut measured| {
+        let (code, decision) = finish(job, &mut measured)?;
+        Ok((measured.experiment, code, decision))
+    });
+    let (experiment, code, decision) = match finished {
+        Ok(finished) => finished,
         Err(e) => {
             // Everything is as found again, or its journal says what is not.
-            router.untie()?;
-            return Err(e);
-        }
-    };
-    let (code, decision) = match finish(context, args, &experiment, stop) {
-        Ok(done) => done,
-        Err(e) => {
-            router.untie()?;
+            router.disarm()?;
             return Err(e);
         }
     };
     if code == ExitCode::Interrupted || !args.apply {
-        router.untie()?;
+        router.disarm()?;
         if let (Decision::Apply { candidate }, false) = (&decision, args.apply) {
             out.say(format_args!(
                 "left as found; {candidate} is better: tune --apply would keep it"
@@ -165,7 +157,7 @@ pub(super) fn run(
     }
     match decision {
         Decision::Leave { why } => {
-            router.untie()?;
+            router.disarm()?;
             out.say(out.warn(format_args!("left as found: {why}")));
             Ok(code)
         }
@@ -188,12 +180,12 @@ fn apply(
 ) -> Result<()> {
     let out = &context.out;
     let Some(best) = experiment.candidates.iter().find(|c| c.name == name) else {
-        return router.untie();
+        return router.disarm();
     };
     let applied = match router.apply(best, stop) {
         Ok(applied) => applied,
         Err(e) => {
-            router.untie()?;
+            router.disarm()?;
             return Err(e);
         }
     };
@@ -219,7 +211,7 @@ fn apply(
             )));
         }
         None => {
-            router.untie()?;
+            router.disarm()?;
             out.say(out.good(format_args!(
                 "{name} is in force: {} settings, tried once more and kept until the next boot",
                 applied.writes.len()
@@ -234,7 +226,7 @@ fn apply(
     Ok(())
 }
 
-/// What is wrong with what is in force, if anything.
+/// Trouble with the settings in force, if there is any.
 fn try_out(source: &dyn Source, directions: &[Direction], stop: &AtomicBool) -> Option<String> {
     for &direction in directions {
         match source.measure(direction, stop) {

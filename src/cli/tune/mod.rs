@@ -1,10 +1,13 @@
 //! `linerate tune`: the main job. Measures every candidate in random order, in a lab or on this
 //! router itself, says which is best and how sure that is, and puts everything back; with `--apply`
 //! what was shown to be better than as found stays.
+//!
+//! In come arguments, the router or the hosts that they name, and costs; out go a result file, its
+//! report and, with `--apply`, a plan. Settings are changed only by way of `measure` and `change`.
 
 mod args;
-mod choose;
 mod keep;
+mod text;
 
 pub(super) use args::TuneArgs;
 
@@ -13,30 +16,35 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use self::args::FactorArg;
-use self::choose::{Chosen, Menu};
-use super::args::ReportFormat;
 use super::context::Context;
-use super::fit::Given;
+use super::interrupt;
 use super::output::Output;
-use super::{confirm, interrupt, report as report_verb, scenarios};
-use crate::discover;
-use crate::error::{Error, Result};
-use crate::exit_code::ExitCode;
-use crate::experiment::{Decision, Kept, analyse, decide, kept, refuse_starved};
-use crate::host::clock;
+use super::shared::costs::CostsFile;
+use super::shared::loads::refuse_unwritable;
+use super::shared::rendered;
+use super::shared::waiting;
+use crate::decide::experiment::{Decision, Kept, analyse, decide, kept, refuse_starved};
+use crate::decide::plan::Costs;
+use crate::error::{Error, ExitCode, Result};
+use crate::machine::discover;
+use crate::machine::host::clock;
+use crate::machine::store;
+use crate::machine::store::unfinished::Record;
+use crate::measure::tune::{
+    self, BedLoad, Chosen, Hunt, Limits, Menu, Progress, Router, Source, Workbench,
+};
 use crate::model::goal::{Goal, Quantity};
 use crate::model::measurement::{Direction, Ended, Experiment, Protocol};
 use crate::model::snapshot::Snapshot;
-use crate::plan::Costs;
-use crate::store;
-use crate::tune::{BedLoad, Hunt, Limits, Progress, Router, Source, Workbench};
+use crate::report::render::{Html, Render};
+use crate::report::tune as report;
 
 /// Blocks of a full experiment (measuring.md) and of a quick, exploratory one.
 const BLOCKS: u32 = 10;
 const QUICK_BLOCKS: u32 = 5;
-/// Of the time allowed, what a search may take; the rest is for the experiment after it.
+/// Part of the time allowed that a search may take; the rest is for the experiment after it.
 const SEARCH_SHARE: f64 = 0.6;
-/// One search in so many of the trials of an experiment with every combination.
+/// Ratio of the trials that an experiment with every combination takes to those of a search.
 const SEARCH_PART: usize = 4;
 /// Trials of a search among more combinations than that would leave anybody time for.
 const SEARCH_MOST: usize = 400;
@@ -45,7 +53,7 @@ const SEARCH_MOST: usize = 400;
 pub(super) fn run(context: &Context, args: &TuneArgs) -> Result<ExitCode> {
     context.live("tune")?;
     let out = &context.out;
-    refuse_unwritable(&args.output)?;
+    refuse_unwritable(&args.result())?;
     if let Some(report) = &args.report {
         refuse_unwritable(report)?;
     }
@@ -57,82 +65,138 @@ pub(super) fn run(context: &Context, args: &TuneArgs) -> Result<ExitCode> {
             .hint("measure this router: --server HOST, or --lan HOST --wan HOST --router here"));
     }
     let goal = args.goal();
-    let given = Given::read(args.costs.as_deref())?;
+    let costs = CostsFile::read(args.costs.as_deref())?;
+    let earlier = args.resume.as_deref().map(unfinished).transpose()?;
     let stop = interrupt::stop_flag()?;
+    let job =
+        Job { context, args, costs: &costs, goal: &goal, earlier: earlier.as_ref(), stop: &stop };
     if args.is_here() {
-        return keep::run(context, args, &given, &goal, &stop);
+        return keep::run(&job);
     }
-    let spec = scenarios::lab(&args.load, args.scenario)?;
-    let lock = confirm::lock(context, &format!("tune {}", spec.shape))?;
+    let spec = args.load.permitted_lab(args.scenario)?;
+    let lock = waiting::lock(context, &format!("tune {}", spec.shape))?;
     let bench = Workbench::build(&spec, lock, &stop)?;
     bench.router().notes.iter().for_each(|note| out.say(note));
     if args.factor.contains(&FactorArg::List) {
-        Menu::of(bench.router(), Costs::DEFAULT, args).list(out)?;
+        let menu = Menu::of(bench.router(), Costs::DEFAULT, args.asked());
+        text::factors(out, menu.offers())?;
         return Ok(ExitCode::Done);
     }
     let load = args.load.spec(Direction::Down);
     let source = BedLoad::new(bench.bench(), load, &goal);
-    let measured = measure(args, &given, bench.router(), &source, &goal, out, &stop);
+    let measured = measure(&job, bench.router(), &source);
     out.progress_done();
     // The lab is taken down before anything else can fail.
     drop(bench);
-    let experiment = measured?;
-    let (code, _) = finish(context, args, &experiment, &stop)?;
+    let (code, _) = finish(&job, &mut measured?)?;
     Ok(code)
 }
 
-/// Chooses, searches where that is asked for, and runs the experiment.
-fn measure(
-    args: &TuneArgs,
-    given: &Given,
-    router: &Router,
-    source: &dyn Source,
-    goal: &Goal,
-    out: &Output,
-    stop: &AtomicBool,
-) -> Result<Experiment> {
-    let begun = clock::monotonic();
-    let menu = Menu::of(router, given.on(&router.snapshot().machine, out), args);
-    let mut searched = Vec::new();
-    let seed = args.seed.unwrap_or_else(|| fastrand::u64(..));
-    let chosen = if args.search {
-        search(args, &menu, router, source, goal, seed, out, stop, &mut searched)?
-    } else {
-        menu.choose(args, out)?
-    };
-    let mut experiment = blank(args, router.snapshot(), chosen, goal, source, seed);
-    experiment.notes.extend(searched);
-    if !goal.objective.is_throughput() {
-        experiment.notes.push(format!(
-            "candidates are compared by the objective {}, not by their rates",
-            goal.objective
-        ));
+/// Job that the command is to do.
+struct Job<'a> {
+    context: &'a Context,
+    args: &'a TuneArgs,
+    costs: &'a CostsFile,
+    goal: &'a Goal,
+    /// The experiment to go on with.
+    earlier: Option<&'a Experiment>,
+    stop: &'a AtomicBool,
+}
+
+/// An experiment that has ended.
+struct Measured {
+    experiment: Experiment,
+    /// Record that the experiment was kept in while it ran; `None` once that is removed.
+    record: Option<Record>,
+    /// Failure that ended the experiment, if one did.
+    failure: Option<Error>,
+}
+
+/// The record of an experiment that can be gone on with.
+fn unfinished(path: &Path) -> Result<Experiment> {
+    let record = store::result::read(path)?;
+    if record.ended.is_over() {
+        let what = format!("go on with {}", path.display());
+        let why = format!("nothing is left to measure: {}", record.ended.words());
+        return Err(Error::usage(what, why).hint("linerate report shows it"));
     }
-    menu.predict(args, &mut experiment);
+    Ok(record)
+}
+
+/// Chooses, searches where that is asked for, and runs the experiment or what is left of one.
+fn measure(job: &Job<'_>, router: &Router, source: &dyn Source) -> Result<Measured> {
+    let Job { args, goal, stop, .. } = *job;
+    let out = &job.context.out;
+    let begun = clock::monotonic();
+    let menu = Menu::of(router, job.costs.on(&router.snapshot().machine, out), args.asked());
+    let mut searched = Vec::new();
+    let earlier = job.earlier;
+    let seed = args.seed.or(earlier.map(|e| e.seed)).unwrap_or_else(|| fastrand::u64(..));
+    let chosen = match earlier {
+        // What a search chose is part of its record.
+        Some(earlier) if args.search => Chosen {
+            candidates: earlier.candidates.clone(),
+            design: earlier.design.clone(),
+            baseline: earlier.baseline.clone(),
+            remarks: Vec::new(),
+        },
+        None if args.search => search(job, &menu, router, source, seed, &mut searched)?,
+        _ => menu.choose()?,
+    };
+    text::remarks(out, &chosen.remarks);
+    let mut experiment = blank(args, router.snapshot(), chosen, goal, source, seed);
+    if let Some(earlier) = earlier {
+        experiment = tune::go_on(earlier.clone(), &experiment).map_err(|differs| {
+            let what = "go on with the experiment";
+            Error::usage(what, differs)
+                .hint(format!("it was begun with: {}", earlier.command.join(" ")))
+        })?;
+    } else {
+        experiment.notes.extend(searched);
+        if !goal.objective.is_throughput() {
+            experiment.notes.push(format!(
+                "candidates are compared by the objective {}, not by their rates",
+                goal.objective
+            ));
+        }
+        menu.predict(&mut experiment);
+    }
     let spent = clock::monotonic().saturating_sub(begun);
     let limits = Limits {
         budget: args.budget.map(|b| Duration::from_secs_f64(b).saturating_sub(spent)),
         stop_when_precise: !args.quick && args.blocks.is_none() && !args.aa,
     };
     announce(out, &experiment, limits, goal);
-    router.experiment(&mut experiment, source, limits, stop, &mut |p| show_progress(out, p))?;
+    let mut record = Record::beside(&args.result());
+    // The record that is gone on with is replaced as a whole by one that begins with its cells.
+    if record.path() != args.resume.as_deref()
+        && let Some(kept) = record.set_earlier_aside(&args.result())?
+    {
+        out.say(out.warn(format_args!(
+            "an earlier experiment that was not finished is kept as {}: linerate report shows it, \
+             linerate tune --resume goes on with it",
+            kept.display()
+        )));
+    }
+    let mut tell = |p: &Progress| show_progress(out, p);
+    let failure =
+        router.experiment(&mut experiment, source, limits, stop, &mut record, &mut tell)?;
     refuse_starved(&mut experiment);
-    Ok(experiment)
+    Ok(Measured { experiment, record: Some(record), failure })
 }
 
-#[expect(clippy::too_many_arguments, reason = "what one command has at hand, used once")]
 fn search(
-    args: &TuneArgs,
+    job: &Job<'_>,
     menu: &Menu<'_>,
     router: &Router,
     source: &dyn Source,
-    goal: &Goal,
     seed: u64,
-    out: &Output,
-    stop: &AtomicBool,
     notes: &mut Vec<String>,
 ) -> Result<Chosen> {
-    let space = menu.space(args, out)?;
+    let Job { args, goal, stop, .. } = *job;
+    let out = &job.context.out;
+    let space = menu.space()?;
+    text::remarks(out, &space.remarks);
     let all = space.count();
     let trials = all
         .and_then(|n| n.checked_mul(QUICK_BLOCKS as usize))
@@ -158,7 +222,7 @@ fn search(
     };
     let found = router.search(hunt, &space.levels, source, stop, &mut |p| show_progress(out, p))?;
     out.progress_done();
-    let chosen = menu.finalists(args, &space, &found.best)?;
+    let chosen = menu.finalists(&space, &found.best)?;
     let told = format!(
         "a search made {} trials among {} combinations; its best are measured anew here, for what \
          it chose them by is no proof",
@@ -171,21 +235,18 @@ fn search(
 }
 
 /// Writes and prints what was found.
-fn finish(
-    context: &Context,
-    args: &TuneArgs,
-    experiment: &Experiment,
-    stop: &AtomicBool,
-) -> Result<(ExitCode, Decision)> {
-    let out = &context.out;
+///
+/// # Errors
+/// Fails with the error that ended the experiment, once it is reported, or if the result can't be
+/// written, which its record then still has.
+fn finish(job: &Job<'_>, measured: &mut Measured) -> Result<(ExitCode, Decision)> {
+    let (args, out) = (job.args, &job.context.out);
+    let experiment = &measured.experiment;
+    let result = args.result();
     let analysis = analyse(experiment);
     let kept = kept(experiment);
     let decision = decide(experiment, &analysis);
-    store::result::write(&args.output, experiment)?;
-    if let Some(path) = &args.report {
-        let html = report_verb::render(ReportFormat::Html, experiment, &analysis);
-        store::write_file("report", path, html.as_bytes())?;
-    }
+    let written = store::result::write(&result, experiment);
     if out.json {
         out.json(&Tuned {
             format: "linerate-tune",
@@ -196,7 +257,7 @@ fn finish(
             decision: &decision,
         })?;
     } else {
-        out.data(report_verb::render(ReportFormat::Text, experiment, &analysis))?;
+        out.document(&report::document(experiment, &analysis))?;
         let lines: Vec<String> = kept
             .iter()
             .map(|k| {
@@ -208,19 +269,38 @@ fn finish(
             out.data(lines.join("\n"))?;
         }
     }
-    out.say(format_args!("result: {}", args.output.display()));
-    match &args.report {
-        Some(path) => out.say(format_args!("report: {}", path.display())),
-        None => out.say(format_args!(
-            "as a page: linerate report {} -o report.html",
-            args.output.display()
-        )),
+    if let (Err(_), Some(path)) = (&written, measured.record.as_ref().and_then(Record::path)) {
+        out.say(format_args!("every cell that was measured is in {}", path.display()));
     }
-    if stop.load(Ordering::Relaxed) || experiment.ended == Ended::Interrupted {
-        out.say("interrupted: what was measured is kept, and everything was put back");
+    written?;
+    measured.record.take().map_or(Ok(()), Record::remove)?;
+    out.say(format_args!("result: {}", result.display()));
+    match &args.report {
+        Some(path) => {
+            let html = Html.render(&report::document(experiment, &analysis));
+            store::write_file("report", path, html.as_bytes())?;
+            out.say(format_args!("report: {}", path.display()));
+        }
+        None => {
+            out.say(format_args!("as a page: linerate report {} -o report.html", result.display()))
+        }
+    }
+    let stopped = job.stop.load(Ordering::Relaxed) || experiment.ended == Ended::Interrupted;
+    if experiment.ended.is_cut_short() {
+        let how = if stopped { "interrupted" } else { experiment.ended.words() };
+        out.say(format_args!(
+            "{how}: what was measured is kept, and everything was put back; to go on: the same command \
+             with --resume {}",
+            result.display()
+        ));
+    }
+    if let Some(failure) = measured.failure.take() {
+        return Err(failure);
+    }
+    if stopped {
         return Ok((ExitCode::Interrupted, decision));
     }
-    Ok((report_verb::code(&analysis), decision))
+    Ok((rendered::code(&analysis), decision))
 }
 
 #[derive(serde::Serialize)]
@@ -228,22 +308,9 @@ struct Tuned<'a> {
     format: &'static str,
     version: u32,
     experiment: &'a Experiment,
-    analysis: &'a crate::experiment::Analysis,
+    analysis: &'a crate::decide::experiment::Analysis,
     guards: &'a [Kept],
     decision: &'a Decision,
-}
-
-/// Three minutes of measuring must not end at a directory that is not there.
-pub(super) fn refuse_unwritable(file: &Path) -> Result<()> {
-    let dir = file.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if file.is_dir() {
-        return Err(Error::usage(format!("write {}", file.display()), "it is a directory"));
-    }
-    if !dir.is_dir() {
-        return Err(Error::usage(format!("write {}", file.display()), "no such directory")
-            .hint(format!("make it first: mkdir -p {}", dir.display())));
-    }
-    Ok(())
 }
 
 fn blank(

@@ -1,0 +1,456 @@
+//! Undone unless confirmed: for a change that may cut off whoever made it.
+//!
+//! ```text
+//!   apply --confirm 60s ─▶ arm (file) ─▶ guard (a process of its own) ─▶ apply
+//!                            │              │ every 100 ms: is the file still there?
+//!                            │              │ every second: do the gateways still answer?
+//!   confirm ─▶ disarm ───────┘              └ deadline, or silence: lock, note why, roll back ─▶ disarm
+//!                                               ▲                                     │ failed
+//!                                               └── 0.1 s, 0.2 s, 0.4 s ... 5 s ◀─────┘
+//! ```
+//!
+//! The guard is in a session of its own, so it outlives the terminal and its parent, however that
+//! ends. Should the guard itself be killed, the next call that may write finds the change overdue
+//! and undoes it. While a change waits, nothing else may be begun: what was never confirmed must
+//! not become permanent because something else was put on top of it, and nothing may hold the lock
+//! when the deadline comes.
+//!
+//! A rollback may fail in part: a driver that is busy, a file system that is read-only for a moment.
+//! The change then stays armed, marked as being undone, until a rollback succeeds or nothing is left
+//! that is ours to undo: values that somebody else set since are theirs.
+
+use std::time::Duration;
+
+use super::changer::{time_left, waits_elsewhere};
+use super::place::{Whereabouts, place};
+use super::rollback::{Attempt, RolledBack, roll_back_since};
+use crate::error::{Error, ExitCode, Result};
+use crate::machine::host::clock::{self, Clock, System};
+use crate::machine::host::{HostRead, HostWrite};
+use crate::machine::store::deadman::{Armed, Target, Undoing, Undone};
+use crate::machine::store::journal::{Journal, Phase};
+use crate::machine::store::{Lock, StateDir};
+use crate::machine::sys::process;
+
+/// Interval at which the guard looks; a deadline is missed by no more than this and the writes.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Grace period in which a process that tries settings may put them back itself when its time is
+/// over.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// The first pause after a rollback that failed; each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+/// The longest pause between two rollbacks.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// End of the guard's watch.
+#[derive(Debug)]
+pub enum Watch {
+    /// The change was confirmed, undone by hand, or replaced by a later change.
+    Settled,
+    /// The change was undone.
+    Undone(Undone),
+}
+
+/// Outcome of `confirm`.
+#[derive(Debug)]
+pub enum Confirmed {
+    /// The change stays; it would have been undone so much later.
+    Kept(Duration),
+    /// The change was undone before.
+    TooLate(Undone),
+    /// No change waits to be confirmed.
+    Nothing,
+}
+
+/// Reason why a change is undone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Reason {
+    /// The deadline has passed.
+    Overdue,
+    /// The deadline has passed, and nobody but the caller is there to undo it.
+    Unguarded,
+    /// The process that tried settings has ended.
+    Orphaned,
+    /// `apply` was killed in the middle.
+    CutShort,
+    /// Something that answered before does not any more.
+    Lost(String),
+    /// An earlier try was begun for this reason.
+    Begun(String),
+    /// The caller's own reason.
+    GivenUp(String),
+}
+
+impl Reason {
+    fn words(&self) -> &str {
+        match self {
+            Self::Overdue => "not confirmed in time",
+            Self::Unguarded => "not confirmed in time, and its guard was gone",
+            Self::Orphaned => "the program that tried it ended without putting it back",
+            Self::CutShort => "it was cut short before all of it was in force",
+            Self::Lost(why) | Self::Begun(why) | Self::GivenUp(why) => why,
+        }
+    }
+}
+
+/// Arms the dead-man for what is about to be applied under `lock`.
+///
+/// # Errors
+/// Fails if the state directory can't be used.
+pub fn arm(
+    host: &dyn HostWrite,
+    lock: &Lock,
+    wait: Duration,
+    watched: Vec<Target>,
+) -> Result<Armed> {
+    let armed = Armed {
+        token: fastrand::u64(..),
+        deadline_ms: milliseconds(clock::boottime() + wait),
+        host: host.identity(),
+        after: lock.state().newest_journal()?,
+        watched,
+        holder: None,
+        undoing: None,
+    };
+    lock.state().forget_undone(lock)?;
+    lock.state().arm(lock, &armed)?;
+    Ok(armed)
+}
+
+/// Arms it for a process that tries one setting after the other and holds `lock` all the while:
+/// the guard acts as soon as the lock is free, and at the deadline, which [`put_off`] moves, it
+/// ends that process first.
+///
+/// # Errors
+/// Fails if the state directory can't be used.
+pub fn arm_trial(host: &dyn HostWrite, lock: &Lock, wait: Duration) -> Result<Armed> {
+    let mut armed = arm(host, lock, wait, Vec::new())?;
+    armed.holder = Some(std::process::id());
+    lock.state().arm(lock, &armed)?;
+    Ok(armed)
+}
+
+/// Moves the deadline to `wait` from now.
+///
+/// # Errors
+/// Fails if the state directory can't be used.
+pub fn put_off(lock: &Lock, armed: &mut Armed, wait: Duration) -> Result<()> {
+    armed.deadline_ms = milliseconds(clock::boottime() + wait);
+    lock.state().arm(lock, armed)
+}
+
+/// Undoes what was made since it was armed, and takes it away.
+///
+/// # Errors
+/// Rollback incomplete (exit 8); the guard then goes on trying.
+pub fn give_up(host: &dyn HostWrite, lock: &Lock, armed: &Armed, why: &str) -> Result<RolledBack> {
+    undo_and_tell(host, lock, armed.clone(), &Reason::GivenUp(why.to_owned()))
+}
+
+/// Takes the dead-man away: what is in force stays. What was begun and could not be put back is left
+/// to the guard instead, which then tries at once and need not wait for the deadline.
+///
+/// # Errors
+/// Fails if the state directory can't be used.
+pub fn release(lock: &Lock, armed: &Armed) -> Result<()> {
+    if !is_cut_short(lock.state(), armed)? {
+        return lock.state().disarm(lock);
+    }
+    mark(lock, &mut armed.clone(), Undoing::begun(Reason::CutShort.words()));
+    Ok(())
+}
+
+/// True if a transaction since the change was armed is neither in force as a whole nor undone.
+fn is_cut_short(state: &StateDir, armed: &Armed) -> Result<bool> {
+    let (journals, _) = state.journals()?;
+    let cut_short =
+        |journal: &Journal| journal.number > armed.after && journal.phase == Phase::Unfinished;
+    Ok(journals.iter().any(cut_short))
+}
+
+/// The guard of one change. It gives up for no reason but that somebody else settled it: as long as
+/// the change waits, nobody else would undo it.
+pub struct Guard<'a> {
+    /// The door to the machine.
+    pub host: &'a dyn HostWrite,
+    /// State directory in which the change waits.
+    pub state: &'a StateDir,
+    /// The time.
+    pub clock: &'a dyn Clock,
+    /// Names a reason to wait no longer; asked with every look, and must not wait itself.
+    pub lost: &'a mut dyn FnMut() -> Option<String>,
+    /// Reporter of each failure to undo, called before the next try.
+    pub failed: &'a mut dyn FnMut(&Error),
+}
+
+impl Guard<'_> {
+    /// Waits for the end of `token`'s time, or for a reason to wait no longer, and undoes what was
+    /// not confirmed, trying again with growing pauses until that succeeds.
+    ///
+    /// # Errors
+    /// Fails if the state directory can't be read at the start.
+    pub fn watch(&mut self, token: u64) -> Result<Watch> {
+        let Some(mut armed) = self.state.armed()?.filter(|a| a.token == token) else {
+            return Ok(Watch::Settled);
+        };
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let Some(reason) = self.wait(&mut armed) else { return Ok(Watch::Settled) };
+            let Some(lock) = self.lock(&mut armed) else { return Ok(Watch::Settled) };
+            // Whoever held the lock may have put the deadline off, or handed the change over.
+            if reason == Reason::Overdue && !self.is_due(&armed) {
+                continue;
+            }
+            let undone = undo(self.host, &lock, &mut armed, &reason);
+            // `confirm` and `rollback` get their turn.
+            drop(lock);
+            match undone {
+                Ok((undone, _)) => return Ok(Watch::Undone(undone)),
+                Err(e) => (self.failed)(&e),
+            }
+            self.clock.sleep(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Waits until there is a reason to undo; `None` when somebody else settled it.
+    fn wait(&mut self, armed: &mut Armed) -> Option<Reason> {
+        loop {
+            if !self.still_waits(armed) {
+                return None;
+            }
+            if let Some(undoing) = &armed.undoing {
+                return Some(Reason::Begun(undoing.why.clone()));
+            }
+            if self.is_due(armed) {
+                return Some(Reason::Overdue);
+            }
+            if self.is_orphan(armed) {
+                return Some(Reason::Orphaned);
+            }
+            if let Some(why) = (self.lost)() {
+                return Some(Reason::Lost(why));
+            }
+            self.clock.sleep(LOOK);
+        }
+    }
+
+    /// Takes in what the file says now, for deadline and holder may have changed. False when the
+    /// change does not wait any more.
+    fn still_waits(&self, armed: &mut Armed) -> bool {
+        match self.state.armed() {
+            Ok(Some(now)) if now.token == armed.token => {
+                // A mark that found no room on the disk counts all the same.
+                let undoing = armed.undoing.take();
+                *armed = now;
+                armed.undoing = armed.undoing.take().or(undoing);
+                true
+            }
+            Ok(_) => false,
+            // Out of memory or descriptors, say: no reason to believe that it was confirmed.
+            Err(_) => true,
+        }
+    }
+
+    /// True if it is a trial whose process does not hold the lock any more.
+    fn is_orphan(&self, armed: &mut Armed) -> bool {
+        if armed.holder.is_none() {
+            return false;
+        }
+        let Ok(_lock) = self.state.lock("dead-man") else { return false };
+        // Between the two looks it may have become a change that waits to be confirmed.
+        self.still_waits(armed) && armed.holder.is_some()
+    }
+
+    /// The lock, as soon as whoever has it is done; `None` when the change is settled by then. A
+    /// trial whose time is over is asked to end, and ended after a grace period.
+    fn lock(&self, armed: &mut Armed) -> Option<Lock> {
+        let begun = self.clock.boottime();
+        let mut ended = None;
+        loop {
+            let lock = self.state.lock("dead-man");
+            // Whoever had the lock until now may have confirmed.
+            if !self.still_waits(armed) {
+                return None;
+            }
+            if let Ok(lock) = lock {
+                return Some(lock);
+            }
+            // The number is that process's own only as long as it is the one that has the lock.
+            let has_lock = |holder: &u32| self.state.lock_holder().is_none_or(|pid| pid == *holder);
+            if let Some(holder) = armed.holder.filter(has_lock)
+                && self.is_due(armed)
+            {
+                let at_once = self.clock.boottime().saturating_sub(begun) > GRACE;
+                if ended != Some(at_once) {
+                    ended = Some(at_once);
+                    process::end(holder, at_once);
+                }
+            }
+            self.clock.sleep(LOOK / 4);
+        }
+    }
+
+    fn is_due(&self, armed: &Armed) -> bool {
+        is_due(self.host, armed, self.clock)
+    }
+}
+
+/// The change of this machine and network namespace whose time is over and whose guard did not
+/// undo it. Needs no lock: its guard may be about to.
+///
+/// # Errors
+/// Fails if the state directory can't be read.
+pub fn overdue(host: &dyn HostRead, state: &StateDir) -> Result<Option<Armed>> {
+    Ok(state.armed()?.filter(|armed| is_due(host, armed, &System)))
+}
+
+/// Undoes what is [`overdue`]. `None` when nothing is.
+///
+/// # Errors
+/// Rollback incomplete (exit 8).
+pub(super) fn undo_overdue(host: &dyn HostWrite, lock: &Lock) -> Result<Option<RolledBack>> {
+    // Who tries settings holds the lock: that we have it says that nobody does any more.
+    let orphan = lock.state().armed()?.filter(|a| {
+        a.holder.is_some() && !matches!(place(host, &a.host), Whereabouts::OtherNamespace)
+    });
+    match overdue(host, lock.state())?.or(orphan) {
+        Some(armed) => undo_and_tell(host, lock, armed, &Reason::Unguarded).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Keeps what waits to be confirmed, unless it is too late for that.
+pub(super) fn confirm(host: &dyn HostWrite, lock: &Lock) -> Result<Confirmed> {
+    let state = lock.state();
+    let too_late = |e: Error| {
+        if e.code() != ExitCode::RollbackIncomplete {
+            return e;
+        }
+        Error::new(e.code(), "confirm", format!("too late, and undoing it failed so far: {e}"))
+            .hint("its guard goes on trying; linerate rollback tries at once, status tells more")
+    };
+    if undo_overdue(host, lock).map_err(too_late)?.is_none()
+        && let Some(armed) = state.armed()?
+    {
+        if armed.host != host.identity() {
+            return Err(waits_elsewhere("confirm"));
+        }
+        // What the next call would undo must not be said to be kept.
+        if !is_cut_short(state, &armed)? {
+            state.disarm(lock)?;
+            return Ok(Confirmed::Kept(time_left(&armed)));
+        }
+        undo_and_tell(host, lock, armed, &Reason::CutShort).map_err(too_late)?;
+    }
+    // The guard may have been quicker, or it was this very call that came too late.
+    let Some(undone) = last_undone(host, state)? else { return Ok(Confirmed::Nothing) };
+    state.forget_undone(lock)?;
+    Ok(Confirmed::TooLate(undone))
+}
+
+/// The last change of this boot that was undone because nobody confirmed it.
+///
+/// # Errors
+/// Fails if the state directory can't be read.
+pub fn last_undone(host: &dyn HostRead, state: &StateDir) -> Result<Option<Undone>> {
+    let boot = host.identity().boot_id;
+    Ok(state.undone()?.filter(|undone| undone.host.boot_id == boot))
+}
+
+/// Undoes everything that is in force here, and with it what waits to be confirmed, unless that is
+/// another network namespace's.
+pub(super) fn roll_back(host: &dyn HostWrite, lock: &Lock, force: bool) -> Result<RolledBack> {
+    let state = lock.state();
+    let attempt = roll_back_since(host, lock, 0, force)?;
+    let ours = |armed: &Armed| armed.host == host.identity() || is_due(host, armed, &System);
+    if let Some(mut armed) = state.armed()?.filter(ours) {
+        if attempt.is_over() {
+            state.disarm(lock)?;
+        } else {
+            // Its guard tries again, and need not wait for the deadline.
+            let mut undoing = Undoing::begun("rolled back by hand");
+            undoing.restored = attempt.done.restored.len();
+            undoing.left = attempt.error().map(|e| e.to_string());
+            mark(lock, &mut armed, undoing);
+        }
+    }
+    state.forget_undone(lock)?;
+    attempt.into_result()
+}
+
+fn is_due(host: &dyn HostRead, armed: &Armed, clock: &dyn Clock) -> bool {
+    match place(host, &armed.host) {
+        // Its settings are gone with that boot, and its clock means nothing.
+        Whereabouts::EarlierBoot => true,
+        // Only what is in there can undo it.
+        Whereabouts::OtherNamespace => false,
+        Whereabouts::Here | Whereabouts::GoneNamespace => {
+            armed.undoing.is_some() || milliseconds(clock.boottime()) >= armed.deadline_ms
+        }
+    }
+}
+
+/// Marks a change as being undone: from here on it is too late for `confirm`, also where the deadline
+/// has not come yet.
+fn mark(lock: &Lock, armed: &mut Armed, undoing: Undoing) {
+    // That we have the lock says that a process which tried settings does not hold it any more.
+    (armed.undoing, armed.holder) = (Some(undoing), None);
+    if let Err(e) = lock.state().arm(lock, armed) {
+        // A full disk must not keep the router from being restored.
+        log::warn!("{e}");
+    }
+}
+
+/// Rolls back what was made since the change was armed, and disarms it once nothing is left that
+/// another try could restore.
+fn undo(
+    host: &dyn HostWrite,
+    lock: &Lock,
+    armed: &mut Armed,
+    reason: &Reason,
+) -> Result<(Undone, Attempt)> {
+    let state = lock.state();
+    let begun = armed.undoing.take();
+    let mut undoing = begun.unwrap_or_else(|| Undoing::begun(reason.words()));
+    mark(lock, armed, undoing.clone());
+    let attempt = roll_back_since(host, lock, armed.after, false)?;
+    let error = attempt.error();
+    undoing.restored += attempt.done.restored.len();
+    undoing.left = error.as_ref().map(ToString::to_string);
+    if let Some(error) = error
+        && !attempt.is_over()
+    {
+        mark(lock, armed, undoing);
+        return Err(error);
+    }
+    let undone = Undone {
+        at_ms: milliseconds(clock::boottime()),
+        host: armed.host.clone(),
+        why: undoing.why,
+        restored: undoing.restored,
+        left: undoing.left,
+    };
+    if let Err(e) = state.keep_undone(lock, &undone) {
+        // The router is back; that nobody will learn why is the smaller harm.
+        log::warn!("{e}");
+    }
+    state.disarm(lock)?;
+    Ok((undone, attempt))
+}
+
+fn undo_and_tell(
+    host: &dyn HostWrite,
+    lock: &Lock,
+    mut armed: Armed,
+    reason: &Reason,
+) -> Result<RolledBack> {
+    undo(host, lock, &mut armed, reason)?.1.into_result()
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

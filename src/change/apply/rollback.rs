@@ -1,0 +1,273 @@
+//! Back to the state before, from the journals: on request, or because a process died.
+
+use std::path::PathBuf;
+
+use super::knob::reshapes;
+use super::place::{Whereabouts, place};
+use super::renamed::Devices;
+use super::undo::{Left, Restore, undo};
+use super::write::{listed, restore};
+use crate::error::{Error, ExitCode, Result};
+use crate::machine::host::{HostRead, HostWrite};
+use crate::machine::store::journal::{Journal, JournalLine, Phase};
+use crate::machine::store::{Lock, StateDir};
+use crate::model::knob::Knob;
+
+/// Outcome of a rollback.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RolledBack {
+    /// Settings that were restored.
+    pub restored: Vec<Restore>,
+    /// Settings that somebody else had set since; they were left alone.
+    pub foreign: Vec<Left>,
+    /// Transactions that are undone or void now.
+    pub journals: usize,
+    /// Remarks for a person, a line each.
+    pub notes: Vec<String>,
+}
+
+/// A transaction that is in force, or was cut short.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InForce {
+    /// The journal.
+    pub journal: Journal,
+    /// Boot and namespace of its settings, seen from here.
+    pub place: Whereabouts,
+}
+
+/// Transactions that are in force or were cut short, oldest first. Needs no lock; an unfinished one
+/// may be at work right now.
+///
+/// # Errors
+/// Fails if the state directory can't be read, or holds a journal that this version can't read.
+pub fn status(host: &dyn HostRead, state: &StateDir) -> Result<Vec<InForce>> {
+    let (journals, _) = state.journals()?;
+    let placed = journals
+        .into_iter()
+        .map(|journal| InForce { place: place(host, &journal.header.host), journal });
+    Ok(placed.collect())
+}
+
+/// Outcome of one try to undo.
+#[derive(Default)]
+pub(super) struct Attempt {
+    /// Settings that were restored, and those that somebody else set since.
+    pub(super) done: RolledBack,
+    /// Settings that could not be restored, other people's values apart.
+    left: Vec<Left>,
+}
+
+impl Attempt {
+    /// True if another try can't restore more: nothing is left but values of somebody else.
+    pub(super) fn is_over(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    /// Error on everything that is not as before, for a person; `None` where nothing is.
+    pub(super) fn error(&self) -> Option<Error> {
+        let all: Vec<&Left> = self.left.iter().chain(&self.done.foreign).collect();
+        let hint = if self.left.is_empty() {
+            "to overwrite what somebody else set: linerate rollback --force"
+        } else {
+            "linerate rollback tries again"
+        };
+        (!all.is_empty()).then(|| incomplete(&all).hint(hint))
+    }
+
+    /// The outcome; an error where some settings are not as before.
+    pub(super) fn into_result(mut self) -> Result<RolledBack> {
+        if let Some(error) = self.error() {
+            return Err(error);
+        }
+        if self.done == RolledBack::default() {
+            self.done.notes.push("nothing to roll back".into());
+        }
+        Ok(self.done)
+    }
+}
+
+/// Undoes the transactions whose journals are newer than number `after`, newest first, back to the
+/// state before the first; values that somebody else set since are overwritten with `force` alone.
+/// The journals of what is not as before stay.
+///
+/// # Errors
+/// Fails if the journals can't be read.
+pub(super) fn roll_back_since(
+    host: &dyn HostWrite,
+    lock: &Lock,
+    after: u32,
+    force: bool,
+) -> Result<Attempt> {
+    unwind(host, lock, &Mode::Rollback { after, force })
+}
+
+/// Undoes the transactions whose process died in the middle. Values that somebody else set since are
+/// left alone and said in a note.
+///
+/// # Errors
+/// Rollback incomplete (exit 8) with a list of what is left.
+pub(super) fn settle(host: &dyn HostWrite, lock: &Lock) -> Result<RolledBack> {
+    let Attempt { done: mut result, left } = unwind(host, lock, &Mode::Settle)?;
+    if !left.is_empty() {
+        let all: Vec<&Left> = left.iter().collect();
+        return Err(incomplete(&all).hint("linerate rollback tries again"));
+    }
+    if !result.restored.is_empty() {
+        result.notes.insert(
+            0,
+            format!(
+                "an earlier run was cut short: {} restored to what it was before",
+                counted(result.restored.len(), "setting")
+            ),
+        );
+    }
+    let theirs = result.foreign.iter().map(|l| {
+        let actual = l.actual.as_deref().unwrap_or("unknown");
+        format!("{} is left at {actual}: {}", l.path.display(), l.why)
+    });
+    result.notes.extend(theirs);
+    Ok(result)
+}
+
+fn incomplete(left: &[&Left]) -> Error {
+    let what = format!("{} not as before:{}", is_are(left.len()), listed(left.iter().copied()));
+    Error::new(ExitCode::RollbackIncomplete, "roll back", what)
+}
+
+fn is_are(n: usize) -> String {
+    format!("{} {}", counted(n, "setting"), if n == 1 { "is" } else { "are" })
+}
+
+pub(super) fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+/// Choice of the transactions to undo, and treatment of values that somebody else set.
+enum Mode {
+    /// Transactions that were cut short; others' values are theirs from now on.
+    Settle,
+    /// Transactions newer than a journal; others' values are overwritten, or wait for that.
+    Rollback { after: u32, force: bool },
+}
+
+/// Undoes the chosen journals and removes those of which nothing is left to undo.
+fn unwind(host: &dyn HostWrite, lock: &Lock, mode: &Mode) -> Result<Attempt> {
+    let state = lock.state();
+    let (journals, torn) = state.journals()?;
+    let mut result = RolledBack::default();
+    for number in torn {
+        // Its header never got complete, so it was never acted upon.
+        state.remove_journal(lock, number)?;
+    }
+    let chosen = |journal: &Journal| match mode {
+        Mode::Settle => journal.phase == Phase::Unfinished,
+        Mode::Rollback { after, .. } => journal.number > *after,
+    };
+    let (mut todo, mut void) = (Vec::new(), Vec::new());
+    for mut journal in journals.into_iter().rev().filter(chosen) {
+        let what = journal.header.what.clone();
+        match place(host, &journal.header.host) {
+            Whereabouts::Here => todo.push(journal),
+            Whereabouts::EarlierBoot => {
+                result.notes.push(format!("{what}: it was undone by the reboot since"));
+                void.push(journal.number);
+            }
+            Whereabouts::GoneNamespace => {
+                result
+                    .notes
+                    .push(format!("{what}: its network namespace is gone, and its devices"));
+                keep_global(&mut journal);
+                if journal.header.entries.is_empty() {
+                    void.push(journal.number);
+                } else {
+                    todo.push(journal);
+                }
+            }
+            Whereabouts::OtherNamespace => {
+                result.notes.push(format!(
+                    "{what}: left as it is, for it belongs to another network namespace ({})",
+                    journal.header.host.netns
+                ));
+            }
+        }
+    }
+    for number in void {
+        state.remove_journal(lock, number)?;
+        result.journals += 1;
+    }
+    let devices = if todo.is_empty() { Devices::default() } else { Devices::of(host) };
+    for journal in &mut todo {
+        result.notes.extend(devices.follow(host, journal));
+    }
+    result.notes.dedup();
+    // From here on it is unfinished: should this process be killed, the next one goes on.
+    for journal in todo.iter().filter(|journal| journal.phase == Phase::Applied) {
+        if let Err(e) = state.add_step(lock, journal.number, JournalLine::Undo(true)) {
+            // A full disk must not keep the router from being restored.
+            log::warn!("{e}");
+        }
+    }
+    let list: Vec<&Journal> = todo.iter().collect();
+    let force = matches!(mode, Mode::Rollback { force: true, .. });
+    let done = bring_back(host, &list, &devices, force);
+    for (knob, path) in &done.gone {
+        result.notes.push(format!("{knob} ({}) is not here any more", path.display()));
+    }
+    let left = done.left;
+    result.foreign = done.foreign;
+    result.restored = done.restored;
+    let waits = matches!(mode, Mode::Rollback { .. });
+    let stays = |journal: &Journal| {
+        let holds = |l: &Left| journal.header.entries.iter().any(|e| e.knob == l.knob);
+        left.iter().any(holds) || (waits && result.foreign.iter().any(holds))
+    };
+    let finished: Vec<u32> = todo.iter().filter(|j| !stays(j)).map(|j| j.number).collect();
+    for number in finished {
+        state.remove_journal(lock, number)?;
+        result.journals += 1;
+    }
+    Ok(Attempt { done: result, left })
+}
+
+/// Outcome of going back.
+pub(super) struct Back {
+    pub(super) restored: Vec<Restore>,
+    pub(super) foreign: Vec<Left>,
+    pub(super) left: Vec<Left>,
+    gone: Vec<(Knob, PathBuf)>,
+}
+
+/// Undoes `journals`, which come newest first.
+pub(super) fn bring_back(
+    host: &dyn HostWrite,
+    journals: &[&Journal],
+    devices: &Devices,
+    force: bool,
+) -> Back {
+    let mut restored: Vec<Restore> = Vec::new();
+    let mut first = true;
+    // Once more when queues or threads came or went by it: what hangs on those that are back is
+    // restored then, and interrupt lines have other numbers.
+    loop {
+        let mut plan = undo(journals, |entry| devices.now(host, entry), force);
+        let foreign = std::mem::take(&mut plan.foreign);
+        let gone = std::mem::take(&mut plan.gone);
+        let (done, left) = restore(host, plan);
+        let again = std::mem::take(&mut first) && done.iter().any(|r| reshapes(&r.knob));
+        restored.extend(done);
+        if !again {
+            let ours = |knob: &Knob| restored.iter().any(|r| r.knob == *knob);
+            // What went because its queue was undone too is as it was before.
+            let gone = gone.into_iter().filter(|(knob, _)| !ours(knob)).collect();
+            return Back { restored, foreign, left, gone };
+        }
+    }
+}
+
+/// Interrupts and governors are the machine's, not the namespace's: those stay to be undone.
+fn keep_global(journal: &mut Journal) {
+    let entries = std::mem::take(&mut journal.header.entries);
+    let progress = std::mem::take(&mut journal.progress);
+    (journal.header.entries, journal.progress) =
+        entries.into_iter().zip(progress).filter(|(entry, _)| entry.knob.is_global()).unzip();
+}

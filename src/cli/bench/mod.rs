@@ -1,0 +1,361 @@
+//! `linerate bench`: one measurement, with its reasons to be refused.
+
+mod args;
+mod board;
+mod driver;
+mod hosts;
+mod list;
+
+pub(super) use args::BenchArgs;
+
+use self::args::Against;
+use super::context::Context;
+use super::interrupt;
+use super::shared::loads::framed;
+use super::shared::waiting;
+use super::table::Table;
+use crate::error::{Error, ExitCode, Result};
+use crate::machine::discover;
+use crate::machine::host::clock;
+use crate::machine::store::measured::Origin;
+use crate::measure::bench;
+use crate::measure::bench::against::{AgainstIperf3, against_iperf3};
+use crate::measure::bench::beside::{Beside, Latency, Seen};
+use crate::measure::load::{LoadSpec, Sender};
+use crate::measure::tune::Workbench;
+use crate::model::measurement::{Direction, EvidenceClass, Measurement, Protocol, Scenario};
+use crate::model::snapshot::Snapshot;
+use crate::model::units::BitRate;
+use crate::{decide::plan, machine::store, measure::lab};
+
+/// Default payload of a UDP datagram.
+const DATAGRAM: u32 = 1400;
+
+/// Runs the command.
+pub(super) fn run(context: &Context, args: &BenchArgs) -> Result<ExitCode> {
+    if args.list {
+        return list::list(context);
+    }
+    context.live("bench")?;
+    if args.wire.hosts().is_some() {
+        return hosts::run(context, args);
+    }
+    if let Some(name) = args.driver.driver {
+        return driver::run(context, args, name);
+    }
+    let out = &context.out;
+    let spec = load_spec(args)?;
+    let lab = args.load.permitted_lab(args.scenario)?;
+    if args.board.board {
+        return board::run(context, args);
+    }
+    let what = format!("bench {}", lab.shape);
+    let stop = interrupt::stop_flag()?;
+    let lock = waiting::lock(context, &what)?;
+    let workbench = Workbench::build(&lab, lock, &stop)?;
+    let spec = fitting(&spec, args.datagram, args.scenario.ipv6, workbench.bench().mtu);
+    workbench.router().notes.iter().for_each(|note| out.say(note));
+    let candidates = plan::candidates(workbench.router().snapshot());
+    let candidate = plan::find(&candidates, &args.candidate)?.clone();
+    if let Some(Against::Iperf3) = args.against {
+        let compared =
+            workbench.with(&candidate, |bench| against_iperf3(bench, &spec, args.pairs, &stop))?;
+        drop(workbench);
+        return against(context, args, &spec, &compared);
+    }
+    let built = Built {
+        shape: lab.shape.to_string(),
+        rules: lab.rules,
+        flows: lab.flows,
+        tracked: (lab.flows > 0).then(|| lab::tracked(&workbench.bench().router)).flatten(),
+        path_mtu: workbench.bench().mtu,
+    };
+    let beside = match (args.latency, args.headroom) {
+        (true, _) => Beside::Latency,
+        (_, true) => Beside::Headroom,
+        _ => Beside::Nothing,
+    };
+    let started = clock::wall();
+    let ((mut runs, seen), settings) = workbench.with_settings(&candidate, |bench| {
+        bench::beside::measure_directions(bench, &spec, beside, &stop)
+    })?;
+    runs.iter_mut().for_each(|run| run.settings.clone_from(&settings));
+    let origin = origin(workbench.router().snapshot(), started);
+    drop(workbench);
+    if out.json {
+        out.json(&Benched {
+            format: store::measured::BENCH_FORMAT,
+            version: store::measured::BENCH_VERSION,
+            class: EvidenceClass::Lab,
+            origin,
+            candidate: &candidate.name,
+            scenario: scenario(args, &spec),
+            lab: &built,
+            runs: &runs,
+            beside: &seen,
+        })?;
+    } else {
+        let told = text(context, &built.line(), &candidate.title, EvidenceClass::Lab, &runs);
+        out.data([vec![told], beside_lines(context, &seen)].concat().join("\n"))?;
+    }
+    if stop.load(std::sync::atomic::Ordering::Relaxed) {
+        return Err(Error::interrupted(what));
+    }
+    if seen.headroom.iter().any(|one| one.disturbed) {
+        return Ok(ExitCode::Refused);
+    }
+    Ok(verdict(context, args, &runs))
+}
+
+fn load_spec(args: &BenchArgs) -> Result<LoadSpec> {
+    if args.protocol == Protocol::Udp && args.rate.is_none() {
+        return Err(Error::usage("bench", "UDP has no rate of its own")
+            .hint("say how fast to send, in Mbit/s: --rate 500"));
+    }
+    let mut spec = args.load.spec(args.direction);
+    spec.protocol = args.protocol;
+    spec.rate = args.rate.map(|mbit| BitRate(mbit * 1e6));
+    spec.datagram = args.datagram.unwrap_or(DATAGRAM) as usize;
+    let asked = args.sender.unwrap_or_default();
+    spec.sender = if args.frames { Sender::Frames } else { asked };
+    framed(spec.sender, args.scenario, args.direction)?;
+    spec.check()?;
+    Ok(spec)
+}
+
+/// Unless asked for by number, datagrams that get through in one piece.
+fn fitting(spec: &LoadSpec, datagram: Option<u32>, ipv6: bool, mtu: u32) -> LoadSpec {
+    let headers = if ipv6 { 40 + 8 } else { 20 + 8 };
+    let most = mtu.saturating_sub(headers);
+    let datagram = datagram.unwrap_or(DATAGRAM.min(most));
+    LoadSpec { datagram: datagram as usize, ..spec.clone() }
+}
+
+/// For the record.
+fn scenario(args: &BenchArgs, spec: &LoadSpec) -> Scenario {
+    let datagram = u32::try_from(spec.datagram).ok();
+    Scenario {
+        rate: spec.rate,
+        datagram: datagram.filter(|_| spec.protocol == Protocol::Udp),
+        ..args.load.scenario_of(args.scenario, args.protocol)
+    }
+}
+
+fn origin(snapshot: &Snapshot, started: String) -> Origin {
+    Origin {
+        program: env!("CARGO_PKG_VERSION").into(),
+        command: std::env::args().collect(),
+        started,
+        machine: snapshot.machine.clone(),
+        fingerprint: Some(discover::fingerprint(snapshot)),
+    }
+}
+
+fn verdict(context: &Context, args: &BenchArgs, runs: &[Measurement]) -> ExitCode {
+    if runs.iter().any(|run| !run.is_valid()) {
+        return ExitCode::Refused;
+    }
+    let Some(least) = args.fail_below else { return ExitCode::Done };
+    // The run that was asked for is the last; with "both" the two before it measure each alone.
+    let rate = runs.last().map_or(0.0, |run| run.rate().mbps());
+    if rate < least {
+        context.out.say(format_args!("{rate:.0} Mbit/s is below the {least:.0} asked for"));
+        return ExitCode::Findings;
+    }
+    ExitCode::Done
+}
+
+fn against(
+    context: &Context,
+    args: &BenchArgs,
+    spec: &LoadSpec,
+    compared: &AgainstIperf3,
+) -> Result<ExitCode> {
+    let out = &context.out;
+    if out.json {
+        let format = serde_json::json!({ "format": "linerate-against", "version": 1,
+            "scenario": scenario(args, spec), "iperf3": compared });
+        out.json(&format)?;
+        return Ok(ExitCode::Done);
+    }
+    let mut table = Table::new(&[
+        "pair",
+        "linerate Mbit/s",
+        "iperf3 Mbit/s",
+        "linerate CPU s/Gbit",
+        "iperf3 CPU s/Gbit",
+    ]);
+    for (number, pair) in (1..).zip(&compared.pairs) {
+        table.row([
+            u32::to_string(&number),
+            format!("{:.0}", pair.ours.goodput.mbps()),
+            format!("{:.0}", pair.theirs.goodput.mbps()),
+            format!("{:.3}", pair.ours.cpu_per_gigabit),
+            format!("{:.3}", pair.theirs.cpu_per_gigabit),
+        ]);
+    }
+    let mut lines = table.lines();
+    lines.push(format!(
+        "against {}{}, median of {} pairs: {:.2} times its goodput at {:.2} times its CPU per gigabit",
+        compared.version,
+        if compared.processes > 1 {
+            format!(" in {} processes", compared.processes)
+        } else {
+            String::new()
+        },
+        compared.pairs.len(),
+        compared.goodput_ratio,
+        compared.cpu_ratio
+    ));
+    lines.push(out.dim("CPU: the whole machine, generator and router, all that was not idle"));
+    out.data(lines.join("\n"))?;
+    Ok(ExitCode::Done)
+}
+
+#[derive(serde::Serialize)]
+struct Benched<'a> {
+    format: &'static str,
+    version: u32,
+    class: EvidenceClass,
+    origin: Origin,
+    candidate: &'a str,
+    scenario: Scenario,
+    lab: &'a Built,
+    runs: &'a [Measurement],
+    #[serde(flatten)]
+    beside: &'a Seen,
+}
+
+/// The lab that was built.
+#[derive(serde::Serialize)]
+struct Built {
+    shape: String,
+    rules: u32,
+    /// Asked for, and counted back before the load.
+    flows: u32,
+    tracked: Option<u64>,
+    /// Largest IP packet from end to end.
+    path_mtu: u32,
+}
+
+impl Built {
+    fn line(&self) -> String {
+        let mut parts = vec![self.shape.clone()];
+        if self.rules > 0 {
+            parts.push(format!("{} filter rules", self.rules));
+        }
+        if let Some(tracked) = self.tracked {
+            parts.push(format!("{tracked} connections tracked"));
+        }
+        parts.push(format!("packets up to {} bytes", self.path_mtu));
+        parts.join(", ")
+    }
+}
+
+/// The figures of all runs, why some are refused, and what they are evidence of.
+fn text(
+    context: &Context,
+    line: &str,
+    title: &str,
+    class: EvidenceClass,
+    runs: &[Measurement],
+) -> String {
+    let out = &context.out;
+    let mut lines = vec![out.bold(format_args!("router: {title}")), out.dim(line)];
+    lines.extend(runs_lines(context, runs));
+    lines.push(out.dim(format_args!("evidence: {}", class.meaning())));
+    lines.join("\n")
+}
+
+/// A row for each run, why it is refused, and what one must know.
+pub(super) fn runs_lines(context: &Context, runs: &[Measurement]) -> Vec<String> {
+    let out = &context.out;
+    let mut table = Table::new(&[
+        "direction",
+        "Mbit/s down",
+        "Mbit/s up",
+        "packet bytes",
+        "again/lost",
+        "softirq per CPU",
+    ]);
+    for run in runs {
+        let rate = |direction| {
+            let flow = run.flows.iter().find(|f| f.direction == direction);
+            flow.map_or_else(|| "-".into(), |f| format!("{:.0}", f.goodput.mbps()))
+        };
+        let again = run.flows.iter().map(|f| match (f.lost, f.received, f.retransmits) {
+            (Some(lost), Some(received), _) => format!("{lost} of {}", lost + received),
+            (_, _, Some(again)) => again.to_string(),
+            _ => "?".into(),
+        });
+        let softirq = run.cpus.iter().map(|c| format!("{:.0} %", c.softirq * 100.0));
+        table.row([
+            run.direction.to_string(),
+            rate(Direction::Down),
+            rate(Direction::Up),
+            if run.packet_bytes > 0.0 { format!("{:.0}", run.packet_bytes) } else { "?".into() },
+            again.collect::<Vec<_>>().join(" + "),
+            softirq.collect::<Vec<_>>().join(" "),
+        ]);
+    }
+    let mut lines = table.lines();
+    for run in runs {
+        for refusal in &run.refusals {
+            // Most reasons begin with the direction themselves.
+            let why = refusal.why.trim_start_matches(&format!("{}: ", run.direction));
+            lines.push(out.warn(format_args!("refused: {}: {why}", run.direction)));
+        }
+    }
+    let kind = |note: &str| note.split(|c: char| c.is_ascii_digit()).next().map(str::to_owned);
+    let mut told = Vec::new();
+    for note in runs.iter().flat_map(|r| &r.notes) {
+        // The same with other numbers says nothing new.
+        if !told.contains(&kind(note)) {
+            told.push(kind(note));
+            lines.push(out.dim(format_args!("note: {note}")));
+        }
+    }
+    lines
+}
+
+/// Round trips, and what was left of the CPUs.
+fn beside_lines(context: &Context, seen: &Seen) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !seen.latency.is_empty() {
+        let mut table = Table::new(&["round trip, ms", "p50", "p99", "p99.9", "probes", "lost"]);
+        let time = |ms: Option<f64>| ms.map_or_else(|| "lost".into(), |ms| format!("{ms:.3}"));
+        let row = |name: String, l: &Latency| {
+            let (probes, lost) = (l.probes.to_string(), l.lost.to_string());
+            [name, time(l.p50), time(l.p99), time(l.p999), probes, lost]
+        };
+        for one in &seen.latency {
+            table.row(row(format!("before {}", one.direction), &one.idle));
+            table.row(row(format!("beside {}", one.direction), &one.loaded));
+        }
+        lines.extend(table.lines());
+    }
+    if !seen.headroom.is_empty() {
+        let mut table = Table::new(&["left for other work", "idle CPUs", "per CPU"]);
+        for one in &seen.headroom {
+            let cpus = one.cpus.iter().map(|c| {
+                let half = c.half.map(|h| format!(" ± {:.0}", h * 100.0)).unwrap_or_default();
+                format!("{} {:.0}{half} %", c.cpu, c.share * 100.0)
+            });
+            let cpus = cpus.collect::<Vec<_>>().join(", ");
+            table.row([format!("beside {}", one.direction), format!("{:.2}", one.idle_cpus), cpus]);
+        }
+        lines.extend(table.lines());
+        if seen.headroom.iter().any(|one| one.disturbed) {
+            lines.push(context.out.warn(
+                "refused: the machine was busy with something else while it was calibrated; try \
+                 again on a quiet one",
+            ));
+        }
+        lines.push(context.out.dim(
+            "work of an idle-priority thread as a share of what it did just before, without the \
+             load, ± the 95 % interval by tenths of a second; the CPU shares above count that \
+             thread too",
+        ));
+    }
+    lines
+}

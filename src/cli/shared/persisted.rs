@@ -1,0 +1,176 @@
+//! A plan that outlasts reboots: for `persist`, `apply --persist`, `verify`, `status` and events.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::change::apply::pending::{Patience, split};
+use crate::change::persist::guard;
+use crate::change::persist::{self, Init};
+use crate::cli::context::Context;
+use crate::cli::output::Output;
+use crate::error::{Error, Result};
+use crate::machine::discover;
+use crate::machine::host::{HostRead, command};
+use crate::machine::store::Lock;
+use crate::machine::store::disk::Root;
+use crate::model::plan::Plan;
+
+/// Path of the program in an image.
+const PROGRAM: &str = "/usr/bin/linerate";
+
+/// System that files are written for.
+pub(in crate::cli) struct Target {
+    pub(in crate::cli) init: Init,
+    pub(in crate::cli) program: String,
+    pub(in crate::cli) router: persist::Router,
+}
+
+/// The plan file that is meant without one being named: plan.toml here, or else the persisted one.
+/// Also whether it is that one.
+pub(in crate::cli) fn chosen(named: Option<&Path>) -> (PathBuf, bool) {
+    let kept = Root::of_environment().path(Path::new(persist::PLAN));
+    let here = PathBuf::from("plan.toml");
+    let path = match named {
+        Some(path) => path.to_owned(),
+        None if !here.exists() && kept.exists() => kept.clone(),
+        None => here,
+    };
+    let persisted = path == kept;
+    (path, persisted)
+}
+
+/// Finds out what to write files for.
+pub(in crate::cli) fn target(
+    context: &Context,
+    init: Option<Init>,
+    program: Option<&str>,
+) -> Result<Target> {
+    let host = context.reader();
+    let here = Root::of_environment().is_here();
+    let init = match init {
+        Some(init) => init,
+        None => persist::detect(host)?,
+    };
+    let program = match program {
+        Some(program) => program.to_owned(),
+        None if !here => PROGRAM.to_owned(),
+        None => std::env::current_exe()
+            .map_err(|e| Error::not_supported("find this program", e))?
+            .to_string_lossy()
+            .into_owned(),
+    };
+    let router = persist::router(host, &program);
+    Ok(Target { init, program, router })
+}
+
+/// Writes the files, all or none, and tells the init of them.
+pub(in crate::cli) fn write(
+    context: &Context,
+    target: &Target,
+    plan: &Plan,
+    lock: &Lock,
+) -> Result<()> {
+    let host = context.live("persist")?;
+    let out = &context.out;
+    let root = Root::of_environment();
+    if lock.state().armed()?.is_some() {
+        return Err(Error::usage("persist", "a change still waits to be confirmed")
+            .hint("linerate confirm keeps it; linerate rollback undoes it"));
+    }
+    let program = Path::new(&target.program);
+    if root.is_here() && persist::is_volatile(host, program) {
+        let what = format!("persist {}", program.display());
+        return Err(Error::usage(what, "the program lies in memory and is gone after a reboot")
+            .hint(format!("copy it to {PROGRAM} and call that one")));
+    }
+    if root.is_here() && target.init == Init::Systemd {
+        let runner = Path::new("/usr/bin/systemd-run");
+        host.resolve(runner).map_err(|e| Error::not_supported("persist", e))?;
+    }
+    let files = persist::wanted(target.init, &target.program, plan, target.router)?;
+    let boot_id = root.is_here().then(|| host.identity().boot_id);
+    let changed = persist::persist(&root, target.init, plan, &files, boot_id.as_deref())?;
+    if changed.is_empty() {
+        out.say("persisted already: nothing to write");
+        return Ok(());
+    }
+    told(context, &root, target.init);
+    changed.iter().for_each(|path| out.say(format_args!("wrote {}", root.path(path).display())));
+    out.say(format_args!(
+        "{} is applied at every start and to every device that appears; look: linerate status; \
+         undo: linerate unpersist",
+        plan.candidate.name
+    ));
+    Ok(())
+}
+
+/// Has the init read its files anew. The files are right either way, at the latest with the next
+/// boot, so a failure is a warning.
+pub(in crate::cli) fn told(context: &Context, root: &Root, init: Init) {
+    if !root.is_here() {
+        return;
+    }
+    let commands: &[(&str, &[&str])] = match init {
+        Init::Systemd => {
+            &[("systemctl", &["daemon-reload"]), ("udevadm", &["control", "--reload"])]
+        }
+        // hotplug-call looks for its scripts at every event.
+        Init::OpenWrt => &[],
+    };
+    for (program, arguments) in commands {
+        let why = match command::run(program, arguments, Duration::from_secs(20)) {
+            Ok(ended) if ended.code == Some(0) => continue,
+            Ok(ended) => String::from_utf8_lossy(&ended.output).trim().to_owned(),
+            Err(e) => e.reason(),
+        };
+        let line = format!(
+            "{program} {}: {why}; it is in force from the next boot on",
+            arguments.join(" ")
+        );
+        context.out.say(context.out.warn(line));
+    }
+}
+
+/// Persisted settings, for `status`.
+#[derive(serde::Serialize)]
+pub(in crate::cli) struct State {
+    plan: String,
+    init: Init,
+    skipped: bool,
+    pending: Vec<String>,
+}
+
+/// Finds what is persisted; `None` where nothing is.
+pub(in crate::cli) fn state(host: &dyn HostRead) -> Result<Option<State>> {
+    let root = Root::of_environment();
+    let Some(record) = persist::record(&root)? else { return Ok(None) };
+    let skipped = guard::read(&root).is_some_and(|guard| guard.skip);
+    let pending = match persist::event::plan(&root)? {
+        None => Vec::new(),
+        Some(plan) => {
+            let devices: Vec<String> = plan.devices.iter().map(|d| d.name.clone()).collect();
+            let snapshot = discover::devices(host, &devices);
+            let (_, waiting) = split(host, &plan, &snapshot, Patience::All);
+            waiting.iter().map(|w| format!("{} to {}: {}", w.knob, w.wanted, w.why)).collect()
+        }
+    };
+    Ok(Some(State { plan: record.plan, init: record.init, skipped, pending }))
+}
+
+impl State {
+    /// For a person.
+    pub(in crate::cli) fn lines(&self, out: &Output) -> Vec<String> {
+        let mut lines =
+            vec![format!("persisted: {} ({}); undo: linerate unpersist", self.plan, persist::PLAN)];
+        if self.skipped {
+            lines.push(out.warn(SKIPPED));
+        }
+        lines.extend(self.pending.iter().map(|one| format!("pending: {one}")));
+        lines
+    }
+}
+
+/// Message of the boot guard.
+pub(in crate::cli) const SKIPPED: &str = "persisted settings are skipped: twice in a row the machine did \
+     not stay up for 5 minutes with them; to enable them again: linerate persist \
+     /etc/linerate/plan.toml";

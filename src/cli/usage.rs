@@ -1,0 +1,82 @@
+//! A command line that can't be used, in the form of all our errors.
+
+use clap::error::{ContextKind, ErrorKind};
+
+use crate::error::Error;
+
+/// The error, with what clap suggests as its remedy.
+pub(super) fn error(mistake: &clap::Error) -> Error {
+    let part = |kind| mistake.get(kind).map(ToString::to_string).filter(|text| !text.is_empty());
+    let arg = part(ContextKind::InvalidArg).unwrap_or_default();
+    let value = part(ContextKind::InvalidValue);
+    let mut why = match (mistake.kind(), value) {
+        (ErrorKind::InvalidValue, None) => format!("'{arg}' needs a value"),
+        (ErrorKind::InvalidValue | ErrorKind::ValueValidation, Some(value)) => {
+            format!("invalid value '{value}' for '{arg}'")
+        }
+        (ErrorKind::UnknownArgument, _) => format!("unexpected argument '{arg}'"),
+        (ErrorKind::InvalidSubcommand, _) => {
+            let name = part(ContextKind::InvalidSubcommand).unwrap_or_default();
+            format!("there is no command '{name}'")
+        }
+        (ErrorKind::ArgumentConflict, _) => match part(ContextKind::PriorArg) {
+            Some(prior) if prior != arg => format!("'{arg}' can't be used with '{prior}'"),
+            _ => format!("'{arg}' can't be used more than once"),
+        },
+        (ErrorKind::MissingRequiredArgument, _) => format!("required and not given: {arg}"),
+        (ErrorKind::TooManyValues, value) => {
+            format!("'{arg}' takes no further value: {}", value.unwrap_or_default())
+        }
+        (kind, _) => match arg.as_str() {
+            "" => kind.to_string(),
+            arg => format!("{kind}: '{arg}'"),
+        },
+    };
+    if let Some(cause) = std::error::Error::source(mistake) {
+        why = format!("{why}: {cause}");
+    }
+    if let Some(values) = part(ContextKind::ValidValue) {
+        why = format!("{why} [possible values: {values}]");
+    }
+    let suggested = [
+        ContextKind::SuggestedArg,
+        ContextKind::SuggestedSubcommand,
+        ContextKind::SuggestedValue,
+        ContextKind::SuggestedCommand,
+    ];
+    // clap's own tips (`to pass '--x' as a value, use '-- --x'`) lead away from what was meant.
+    let hint = match suggested.into_iter().find_map(part) {
+        Some(near) => format!("did you mean {near}?"),
+        None => "linerate --help, or --help behind a command, tells what there is".into(),
+    };
+    Error::usage("command line", why).hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::super::Cli;
+
+    #[test]
+    fn a_mistake_names_what_was_written_and_what_is_near() {
+        for (line, why, hint) in [
+            ("apply --bogus", "'--bogus'", "--help"),
+            ("shwo", "no command 'shwo'", "show"),
+            ("verify --pendin", "'--pendin'", "did you mean --pending?"),
+            ("apply --confirm 0", "'0' for '--confirm <S>': must be more than 0", "--help"),
+            ("plan --flows many", "invalid value 'many' for '--flows <N>'", "--help"),
+            ("plan --flows", "'--flows <N>' needs a value", "--help"),
+            ("show --color loud", "[possible values: auto, always, never]", "--help"),
+            ("apply --probe 192.0.2.1", "--confirm <S>", "--help"),
+            ("apply --confirm 5 --dry-run", "can't be used with", "--help"),
+            ("apply --dry-run --dry-run", "more than once", "--help"),
+            ("verify a b", "unexpected argument 'b'", "--help"),
+        ] {
+            let words = std::iter::once("linerate").chain(line.split(' '));
+            let error = super::error(&Cli::try_parse_from(words).unwrap_err());
+            assert!(error.to_string().contains(why), "{line}: {error}");
+            assert!(error.remedy().unwrap().contains(hint), "{line}: {:?}", error.remedy());
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Rules that say what holds a router back.
+//!
+//! In come a snapshot, its condition and, with `--load`, a window of rates; out go findings, the
+//! dearest first, and the rules that could not look. Nothing is read or written.
+//!
+//! ```text
+//!   Snapshot + Condition ──┐
+//!   Window (with --load) ──┼─▶ Subject ─▶ every rule ─▶ Findings, ranked │ rules that could not look
+//!   plan: the cost model ──┘
+//! ```
+//!
+//! A rule says nothing where it lacks a fact, and then says which. What it calls a warning has to be
+//! wrong on any router; what a well tuned one may have on purpose is a notice.
+
+mod rules;
+mod subject;
+
+pub use rules::regression::{REGRESSIONS, Regression, regressions};
+pub use subject::{Outlook, Subject, Window};
+
+use crate::model::finding::{Confidence, Evidence, Finding, Severity, Unseen};
+use crate::model::order::InOrder;
+
+/// One rule.
+#[derive(Debug)]
+pub struct Rule {
+    /// Name on the command line and in JSON.
+    pub id: &'static str,
+    /// The fault that the rule looks for.
+    pub what: &'static str,
+    /// The cost of that fault.
+    pub costs: &'static str,
+    /// Where that was measured or is written.
+    pub source: &'static str,
+    /// The facts that the rule looks at.
+    pub reads: &'static str,
+    /// The part that `--load` has in the rule: none, more to see, or all.
+    pub load: Load,
+    look: fn(&Subject<'_>) -> Looked,
+}
+
+/// The part that `--load` has in a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Load {
+    /// Nothing.
+    Apart,
+    /// Rates make it surer or graver.
+    Better,
+    /// It needs rates.
+    Needed,
+}
+
+/// Findings of a rule, or the facts that it lacked.
+type Looked = Result<Vec<Found>, String>;
+
+/// A finding without what its rule says.
+#[derive(Debug)]
+struct Found {
+    title: String,
+    severity: Severity,
+    confidence: Confidence,
+    cost: f64,
+    evidence: Vec<Evidence>,
+    /// In place of the rule's own.
+    consequence: Option<String>,
+    remedy: Vec<String>,
+}
+
+impl Found {
+    /// A finding that the values themselves state.
+    fn new(severity: Severity, title: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            severity,
+            confidence: Confidence::Certain,
+            cost: 0.0,
+            evidence: Vec::new(),
+            consequence: None,
+            remedy: Vec::new(),
+        }
+    }
+
+    fn sure(mut self, confidence: Confidence) -> Self {
+        self.confidence = confidence;
+        self
+    }
+
+    /// Share of the forwarding rate that it is expected to cost here.
+    fn cost(mut self, share: f64) -> Self {
+        self.cost = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
+        self
+    }
+
+    fn seen(mut self, place: impl Into<String>, value: impl ToString) -> Self {
+        self.evidence.push(Evidence { place: place.into(), value: value.to_string() });
+        self
+    }
+
+    fn all_seen(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Self {
+        self.evidence.extend(evidence);
+        self
+    }
+
+    fn consequence(mut self, words: impl Into<String>) -> Self {
+        self.consequence = Some(words.into());
+        self
+    }
+
+    fn remedy(mut self, step: impl Into<String>) -> Self {
+        self.remedy.push(step.into());
+        self
+    }
+}
+
+/// All findings, and the rules that could not look.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Diagnosis {
+    /// Gravest first, then by expected cost, then in the order of the rules.
+    pub findings: Vec<Finding>,
+    /// Rules that could not look, and the facts they lacked.
+    pub unseen: Vec<Unseen>,
+}
+
+/// All rules, in the order in which they are listed.
+pub fn rules() -> impl Iterator<Item = &'static Rule> {
+    rules::ALL.iter().copied().flatten()
+}
+
+/// Asks the rules of those names, or all when there are none.
+#[must_use]
+pub fn diagnose(subject: &Subject<'_>, only: &[String]) -> Diagnosis {
+    let mut told = Diagnosis::default();
+    let wanted = |rule: &&Rule| only.is_empty() || only.iter().any(|name| name == rule.id);
+    for rule in rules().filter(wanted) {
+        match (rule.look)(subject) {
+            Ok(found) => told.findings.extend(found.into_iter().map(|found| Finding {
+                rule: rule.id.to_owned(),
+                title: found.title,
+                severity: found.severity,
+                confidence: found.confidence,
+                cost: found.cost,
+                evidence: found.evidence,
+                consequence: found.consequence.unwrap_or_else(|| rule.costs.to_owned()),
+                source: rule.source.to_owned(),
+                remedy: found.remedy,
+            })),
+            Err(why) => told.unseen.push(Unseen { rule: rule.id.to_owned(), why }),
+        }
+    }
+    told.findings
+        .order_by(|a, b| b.severity.cmp(&a.severity).then_with(|| b.cost.total_cmp(&a.cost)));
+    told
+}

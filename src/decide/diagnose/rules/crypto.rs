@@ -1,0 +1,75 @@
+//! How packets are encrypted.
+
+use crate::decide::diagnose::{Found, Load, Looked, Rule, Subject};
+use crate::model::finding::{Confidence, Severity};
+
+pub(super) const RULES: &[Rule] = &[Rule {
+    id: "slow-crypto",
+    what: "WireGuard without the fast ChaCha20 or Poly1305 of this architecture",
+    costs: "the portable C code does a third to a half of what vector instructions do: JH7110 and TH1520 \
+            made about 400 Mbit/s for want of vector code, where Arm boards of the same class make 800 to \
+            1100",
+    source: "field report WG",
+    reads: "WireGuard devices, /proc/crypto, /proc/modules, CPU features",
+    load: Load::Apart,
+    look,
+}];
+
+fn look(subject: &Subject<'_>) -> Looked {
+    let kernel = &subject.snapshot.kernel;
+    let tunnel = subject.snapshot.netdevs.iter().find(|d| d.kind.as_deref() == Some("wireguard"));
+    let Some(tunnel) = tunnel else { return Ok(Vec::new()) };
+    let arch = subject.snapshot.machine.arch.as_str();
+    let able = |features: &[&str]| {
+        let mut cpus = subject.snapshot.cpus.iter().filter(|c| !c.crypto.is_empty());
+        cpus.any(|c| c.crypto.iter().any(|f| features.contains(&f.as_str())))
+    };
+    // What the processor needs for the fast code, and the modules that have it (Kconfig and Makefile
+    // of arch/*/crypto).
+    let (wanted, module): (&[&str], &str) = match arch {
+        "aarch64" => (&["neon", "asimd"], "chacha-neon poly1305-neon"),
+        a if a.starts_with("arm") => (&["neon"], "chacha-neon poly1305-arm"),
+        "x86_64" => (&["avx2", "avx512vl", "avx", "ssse3"], "chacha-x86_64 poly1305-x86_64"),
+        // chacha-riscv64-zvkb.S, from 6.8 on; vectors alone are not enough.
+        a if a.starts_with("riscv") => (&["zvkb"], "chacha-riscv64"),
+        // chacha-core.S and poly1305-mips.pl.
+        a if a.starts_with("mips") => (&["mips32r2", "mips64r2"], "chacha-mips poly1305-mips"),
+        // chacha-s390.S: the vector facility, z13 and later.
+        "s390x" => (&["vx"], "chacha_s390"),
+        // chacha-p10-glue.c, from 6.5 on.
+        "ppc64le" => (&["power10"], "chacha-p10-crypto"),
+        _ => return Err(format!("it is not known here which implementations {arch} has")),
+    };
+    // Every arm64 CPU that runs Linux has NEON.
+    if arch != "aarch64" && !able(wanted) {
+        return Ok(Vec::new());
+    }
+    let fast = |m: &String| {
+        let own = ["neon", "x86_64", "avx", "simd", "riscv64", "mips", "s390", "p10", "_arm"];
+        let own = own.iter().any(|word| m.contains(word));
+        own && (m.contains("chacha") || m.contains("poly1305"))
+    };
+    if kernel.crypto_modules.iter().any(fast) {
+        return Ok(Vec::new());
+    }
+    let Some(chosen) = kernel.crypto.get("chacha20") else {
+        return Err(
+            "/proc/crypto names no chacha20: the kernel's library may be fast or not".into()
+        );
+    };
+    if !chosen.contains("generic") {
+        return Ok(Vec::new());
+    }
+    Ok(vec![
+        Found::new(
+            Severity::Warning,
+            format!("{} encrypts with the portable ChaCha20", tunnel.name),
+        )
+        .seen("/proc/crypto, chacha20, driver", chosen)
+        .seen("/proc/modules: fast ChaCha20 or Poly1305", "none")
+        .cost(0.4)
+        .sure(Confidence::Likely)
+        .remedy(format!("modprobe -a {module}  # or a kernel that has them built in"))
+        .remedy("then make the tunnel anew, and: linerate bench wireguard"),
+    ])
+}

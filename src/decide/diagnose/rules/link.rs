@@ -1,0 +1,253 @@
+//! Links: speed, duplex, pause, damaged frames.
+
+use crate::decide::diagnose::subject::count;
+use crate::decide::diagnose::{Found, Load, Looked, Rule, Subject};
+use crate::model::finding::{Confidence, Severity};
+use crate::model::snapshot::NetDev;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "half-duplex",
+        what: "a link at half duplex",
+        costs: "both sides can't send at once, and with a partner that is set to full duplex by hand \
+                frames collide late and are lost: a few Mbit/s remain",
+        source: "IEEE 802.3, clause 28 (parallel detection falls back to half duplex)",
+        reads: "duplex and speed of each port",
+        load: Load::Apart,
+        look: half_duplex,
+    },
+    Rule {
+        id: "slow-link",
+        what: "a port at 10 or 100 Mbit/s on a gigabit card",
+        costs: "everything through this port ends at 100 Mbit/s; one broken pair in the cable is enough",
+        source: "IEEE 802.3, clause 40: 1000BASE-T needs all four pairs",
+        reads: "speed of each port, what both ends offer, the others' of the same driver",
+        load: Load::Apart,
+        look: slow,
+    },
+    Rule {
+        id: "damaged-frames",
+        what: "frames arrive damaged (CRC errors)",
+        costs: "each is a packet lost; TCP takes it for congestion",
+        source: "Documentation/networking/statistics.rst (rx_crc_errors)",
+        reads: "rx_crc_errors and the driver's counters, packets received",
+        load: Load::Better,
+        look: damaged,
+    },
+    Rule {
+        id: "pause-storm",
+        what: "the partner or this card sends pause frames all the time",
+        costs: "one slow receiver stops the sender for everybody behind it",
+        source: "IEEE 802.3, annex 31B; ethtool(8) -a",
+        reads: "pause frames as the kernel or the driver counts them, packets",
+        load: Load::Better,
+        look: pause,
+    },
+];
+
+fn half_duplex(subject: &Subject<'_>) -> Looked {
+    if subject.ports().all(|d| d.full_duplex.is_none()) {
+        return Err("no port tells its duplex".into());
+    }
+    let half = subject.ports().filter(|d| d.full_duplex == Some(false) && d.operstate == "up");
+    let found = half.map(|d| {
+        let speed = d.speed.map_or_else(String::new, |s| format!(" at {s} Mbit/s"));
+        let place = format!("/sys/class/net/{}", d.name);
+        let mut one =
+            Found::new(Severity::Critical, format!("{} runs at half duplex{speed}", d.name))
+                .seen(format!("{place}/duplex"), "half")
+                .cost(0.6);
+        if let Some(speed) = d.speed {
+            one = one.seen(format!("{place}/speed"), speed);
+        }
+        one.remedy("let both ends negotiate: remove a fixed speed at either of them")
+            .remedy(format!("ethtool -s {} autoneg on; then another cable, another port", d.name))
+    });
+    Ok(found.collect())
+}
+
+/// Drivers of cards that can do a gigabit at least; stmmac and others have slower siblings.
+const GIGABIT: &[&str] = &[
+    "igb", "igc", "e1000e", "e1000", "ixgbe", "i40e", "ice", "bcmgenet", "mvneta", "mvpp2",
+    "atlantic", "tg3", "bnx2", "alx", "sky2", "r8125", "r8126",
+];
+
+fn gigabit(d: &NetDev) -> bool {
+    d.driver.as_deref().is_some_and(|driver| GIGABIT.contains(&driver))
+}
+
+fn slow(subject: &Subject<'_>) -> Looked {
+    if subject.ports().all(|d| d.speed.is_none()) {
+        return Err("no port tells its speed".into());
+    }
+    let mut found = Vec::new();
+    for device in subject.ports().filter(|d| d.operstate == "up") {
+        let Some(speed) = device.speed.filter(|s| *s <= 100) else { continue };
+        let told = |name: &str| device.settings.speeds.as_ref()?.get(name).copied();
+        let more = |most: u64| most > u64::from(speed);
+        let (able, offered, partner) = (told("able"), told("advertised"), told("partner"));
+        // The port itself or the other end can't do more: nothing is broken.
+        if able.or(partner).is_some_and(|most| !more(most)) || partner.is_some_and(|p| !more(p)) {
+            continue;
+        }
+        // Its twin shows what such a port can do.
+        let twin = subject.ports().find(|d| {
+            d.name != device.name && d.driver == device.driver && d.speed.is_some_and(|s| s >= 1000)
+        });
+        if able.is_none() && !gigabit(device) && twin.is_none() {
+            continue;
+        }
+        // At a switch's port a printer may be what it is for.
+        let side = device.switch.is_some() || device.conduit.is_some();
+        let severity = if side { Severity::Info } else { Severity::Warning };
+        let could = able.unwrap_or(1000);
+        let title = format!("{} runs at {speed} Mbit/s and could do {could}", device.name);
+        // Whatever else is slow here, this much is gone.
+        let lost = 1.0 - f64::from(speed) / (could.max(1) as f64);
+        let held = offered.is_some_and(|most| !more(most));
+        let broken = !held && partner.is_some();
+        let mut one = Found::new(severity, title)
+            .seen(format!("/sys/class/net/{}/speed", device.name), speed)
+            .cost(if side { 0.0 } else { lost })
+            .sure(if broken || held { Confidence::Certain } else { Confidence::Likely });
+        for (what, most) in
+            [("advertised link modes", offered), ("link partner advertised link modes", partner)]
+        {
+            if let Some(most) = most {
+                let place = format!("ethtool {}, {what}, highest", device.name);
+                one = one.seen(place, format!("{most} Mbit/s"));
+            }
+        }
+        if let Some(twin) = twin {
+            let place = format!("/sys/class/net/{}/speed", twin.name);
+            one = one.seen(place, twin.speed.unwrap_or_default());
+        }
+        found.push(match (held, broken) {
+            (true, _) => one.remedy(format!(
+                "ethtool -s {} autoneg on  # this side offers no more than it runs at: look who set it",
+                device.name
+            )),
+            (_, true) => one.remedy(
+                "both ends offer more: another cable (all four pairs), then another port, then what \
+                 lies between",
+            ),
+            _ => {
+                let ask = format!("ethtool {}  # what the partner advertises", device.name);
+                one.remedy(ask).remedy(
+                    "if the partner can do more: another cable, then another port; if not, all is well",
+                )
+            }
+        });
+    }
+    Ok(found)
+}
+
+/// A counter of a device, from the kernel's own, else the driver's; at the end or in the window.
+fn counted(
+    subject: &Subject<'_>,
+    device: &NetDev,
+    wanted: fn(&str) -> bool,
+) -> (u64, &'static str) {
+    let of = |snapshot: &crate::model::snapshot::Snapshot| {
+        let Some(device) = snapshot.netdev(&device.name) else { return 0 };
+        match count(&device.drops, wanted) {
+            0 => count(&device.counters, wanted),
+            n => n,
+        }
+    };
+    match subject.rose(|snapshot, _| of(snapshot)) {
+        Some(rose) => (rose, "in the window"),
+        None => (of(subject.snapshot), "since it came up"),
+    }
+}
+
+/// Packets received, in the window or all.
+fn received(subject: &Subject<'_>, device: &NetDev) -> Option<u64> {
+    let all = subject.device(&device.name)?.rx_packets?;
+    let before = subject
+        .window
+        .map_or(Some(0), |w| w.before_condition.devices.get(&device.name)?.rx_packets)?;
+    Some(all.saturating_sub(before))
+}
+
+fn damaged(subject: &Subject<'_>) -> Looked {
+    if subject.ports().next().is_none() {
+        return Err("there is no network card".into());
+    }
+    let crc = |name: &str| name.contains("crc") || name.contains("fcs");
+    let mut found = Vec::new();
+    for device in subject.ports() {
+        let (errors, when) = counted(subject, device, crc);
+        if errors == 0 {
+            continue;
+        }
+        let packets = received(subject, device);
+        let share = packets.map(|all| errors as f64 / (all.max(1)) as f64);
+        // IEEE 802.3 asks for one bit error in 10^10 at most: with 1500 bytes about one frame in a
+        // million. A handful may be somebody plugging a cable.
+        let severity = match share {
+            Some(share) if share >= 1e-4 && errors >= 100 => Severity::Warning,
+            Some(share) if share >= 1e-6 && errors >= 10 => Severity::Notice,
+            Some(_) => continue,
+            None if errors >= 1000 => Severity::Notice,
+            None => continue,
+        };
+        let title = format!("{errors} frames arrived damaged at {} {when}", device.name);
+        let mut one = Found::new(severity, title)
+            .seen(
+                format!("/sys/class/net/{}/statistics/rx_crc_errors, ethtool -S", device.name),
+                errors,
+            )
+            .cost(share.map_or(0.02, |share| (share * 100.0).min(0.5)));
+        if let Some(packets) = packets {
+            one =
+                one.seen(format!("/sys/class/net/{}/statistics/rx_packets", device.name), packets);
+        }
+        found.push(
+            one.remedy("another cable; then another port, transceiver, and away from power lines"),
+        );
+    }
+    Ok(found)
+}
+
+fn pause(subject: &Subject<'_>) -> Looked {
+    let known = subject.ports().any(|d| !d.counters.is_empty() || d.settings.pause.is_some());
+    if !known {
+        return Err("no card's own counters can be read".into());
+    }
+    let pauses = |name: &str| {
+        (name.contains("pause") || name.contains("xoff")) && !name.contains("storm_warn")
+    };
+    let mut found = Vec::new();
+    for device in subject.ports() {
+        let (frames, when) = counted(subject, device, pauses);
+        let packets = received(subject, device);
+        let rate = subject.window.map(|w| frames as f64 / w.seconds.max(0.1));
+        let share = packets.map(|all| frames as f64 / (all.max(1)) as f64);
+        let severity = match (rate, share) {
+            (Some(rate), _) if rate >= 1000.0 => Severity::Warning,
+            (None, Some(share)) if share >= 0.01 && frames >= 10_000 => Severity::Notice,
+            _ => continue,
+        };
+        let title = format!("{frames} pause frames at {} {when}", device.name);
+        let mut one = Found::new(severity, title)
+            .seen(format!("ethtool -S {}: pause frames", device.name), frames)
+            .cost(0.1)
+            .sure(Confidence::Likely);
+        if let Some(packets) = packets {
+            one =
+                one.seen(format!("/sys/class/net/{}/statistics/rx_packets", device.name), packets);
+        }
+        found.push(
+            one.remedy(
+                "received ones: the partner can't take it, look there; sent ones: this router \
+                        can't, linerate check --load 10s",
+            )
+            .remedy(format!(
+                "to lose packets instead of stopping everybody: ethtool -A {} rx off tx off",
+                device.name
+            )),
+        );
+    }
+    Ok(found)
+}

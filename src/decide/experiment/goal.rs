@@ -1,0 +1,145 @@
+//! Guards: which candidates keep them, and which candidate may be applied.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::analyse::Analysis;
+use super::line::usable_rate;
+use super::stats;
+use super::verdict::Verdict;
+use crate::model::goal::{Guard, Limit, Quantity};
+use crate::model::measurement::{Cell, Experiment};
+
+/// How a candidate stands to a guard.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Kept {
+    /// Candidate name.
+    pub candidate: String,
+    /// Which guard.
+    pub guard: Guard,
+    /// Measured value: a change as a share, or a figure, as the guard's limit is; `None` where it
+    /// was not measured.
+    pub found: Option<f64>,
+}
+
+impl Kept {
+    /// True if the guard is kept. What was not measured is not kept: nobody knows.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.found.is_some_and(|found| self.guard.allows(found))
+    }
+
+    /// For a person: `p99 +7.1 % (p99<=+5%)`.
+    #[must_use]
+    pub fn told(&self) -> String {
+        let quantity = self.guard.subject.quantity;
+        let found = match (self.found, self.guard.limit) {
+            (None, _) => "not measured".to_owned(),
+            (Some(share), Limit::Change(_)) => format!("{:+.1} %", share * 100.0),
+            (Some(figure), Limit::Figure(_)) => format!("{figure:.2} {}", quantity.unit()),
+        };
+        format!("{} {found} ({})", self.guard.subject, self.guard)
+    }
+}
+
+/// Every candidate but the baseline against every guard.
+#[must_use]
+pub fn kept(experiment: &Experiment) -> Vec<Kept> {
+    let others = experiment.candidates.iter().filter(|c| c.name != experiment.baseline);
+    let each = |name: &String| {
+        experiment
+            .goal
+            .guards
+            .iter()
+            .map(|guard| Kept {
+                candidate: name.clone(),
+                guard: *guard,
+                found: found(experiment, name, guard),
+            })
+            .collect::<Vec<_>>()
+    };
+    others.flat_map(|c| each(&c.name)).collect()
+}
+
+fn found(experiment: &Experiment, name: &str, guard: &Guard) -> Option<f64> {
+    let value = |cell: &Cell| {
+        usable_rate(cell)?;
+        guard.subject.value(&cell.measurement, experiment.class)
+    };
+    let of = |name: &str| -> Vec<(u32, f64)> {
+        let cells = experiment.cells.iter().filter(|c| c.candidate == name);
+        cells.filter_map(|c| Some((c.block, value(c)?))).collect()
+    };
+    match guard.limit {
+        // No average makes a router cooler.
+        Limit::Figure(_) if guard.subject.quantity == Quantity::Temperature => {
+            of(name).into_iter().map(|(_, v)| v).reduce(f64::max)
+        }
+        Limit::Figure(_) => stats::mean(&of(name).into_iter().map(|(_, v)| v).collect::<Vec<_>>()),
+        Limit::Change(_) => {
+            let by_block = |name: &str| {
+                let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+                for (block, value) in of(name).into_iter().filter(|(_, v)| *v > 0.0) {
+                    blocks.entry(block).or_default().push(value.ln());
+                }
+                blocks
+            };
+            let base = by_block(&experiment.baseline);
+            let contrasts: Vec<f64> = by_block(name)
+                .iter()
+                .filter_map(|(block, values)| {
+                    Some(stats::mean(values)? - stats::mean(base.get(block)?)?)
+                })
+                .collect();
+            stats::mean(&contrasts).map(f64::exp_m1)
+        }
+    }
+}
+
+/// Decision about a router after an experiment on it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "decision")]
+pub enum Decision {
+    /// This candidate is better than the baseline beyond the band, and keeps every guard.
+    Apply {
+        /// Name.
+        candidate: String,
+    },
+    /// Nothing is: the router stays as it was found.
+    Leave {
+        /// Why.
+        why: String,
+    },
+}
+
+/// The candidate that may be applied: of those that were shown to be better than the baseline by
+/// more than the band and that keep every guard, the one with the largest effect.
+#[must_use]
+pub fn decide(experiment: &Experiment, analysis: &Analysis) -> Decision {
+    let leave = |why: String| Decision::Leave { why };
+    if let Some(why) = &analysis.refused {
+        return leave(why.clone());
+    }
+    let kept = kept(experiment);
+    let broken = |name: &str| kept.iter().find(|k| k.candidate == name && !k.holds());
+    let effect = |c: &super::CandidateResult| c.overall.as_ref().map_or(0.0, |e| e.ratio);
+    let better: Vec<_> =
+        analysis.candidates.iter().filter(|c| c.verdict == Verdict::Better).collect();
+    let within = better.iter().filter(|c| broken(&c.name).is_none());
+    if let Some(best) = within.max_by(|a, b| effect(a).total_cmp(&effect(b))) {
+        return Decision::Apply { candidate: best.name.clone() };
+    }
+    let told: Vec<String> = better
+        .iter()
+        .filter_map(|c| Some(format!("{}: {}", c.name, broken(&c.name)?.told())))
+        .collect();
+    if told.is_empty() {
+        let base = &experiment.baseline;
+        let percent = (super::BAND - 1.0) * 100.0;
+        return leave(format!(
+            "nothing was shown to be better than {base} by more than {percent:.0} %"
+        ));
+    }
+    leave(format!("what was better did not keep what had to be kept: {}", told.join("; ")))
+}

@@ -1,0 +1,13 @@
+//! Kernel configurations: which options cost forwarding, how two configurations differ, and which of
+//! the differences matters.
+//!
+//! In come the texts of configurations and the rates of kernels that were built from them; out go
+//! findings, differences and the next kernel to build. Nothing is read or written.
+
+pub mod bisect;
+pub mod check;
+pub mod diff;
+mod family;
+pub mod mixed;
+pub mod relevance;
+pub mod session;

@@ -1,0 +1,184 @@
+//! Gain that a plan is expected to bring, in one line: how many times as much, in which range, and
+//! which part is full first then.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::candidates::{Candidates, Request};
+use super::cost::{Model, Prediction, Range};
+use super::index::Bug;
+use super::name;
+use crate::model::measurement::Direction;
+use crate::model::plan::Candidate;
+use crate::model::snapshot::Snapshot;
+
+/// Less than this is no gain.
+const NONE: f64 = 1.05;
+
+/// The range over the worlds is made wider: a ratio to this power at its ends ...
+const WIDER: f64 = 1.25;
+/// ... and at least so much each way. Then 8 of 10 measured ratios lie in it (`docs/planning.md`).
+const LEAST: f64 = 1.4;
+
+/// A ratio with the range that was calibrated on published outcomes.
+#[must_use]
+pub fn calibrated(times: Range) -> Range {
+    let wider = |figure: f64| figure.max(1e-6).powf(WIDER);
+    Range {
+        low: wider(times.low).min(times.mid / LEAST),
+        mid: times.mid,
+        high: wider(times.high).max(times.mid * LEAST),
+    }
+}
+
+/// The gain that is expected of a candidate.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Gain {
+    /// The direction that gains most, to which the figures belong.
+    pub direction: Direction,
+    /// Multiple of the rate as found.
+    pub times: Range,
+    /// The part that is full first then.
+    pub bottleneck: String,
+    /// True if the links are full as found.
+    pub carried: bool,
+}
+
+impl Gain {
+    /// Makes the gain of one state over another.
+    #[must_use]
+    pub fn of(now: &Prediction, then: &Prediction) -> Option<Self> {
+        let told = |direction: Direction| Some((direction, then.times(now, direction)?));
+        let all = [Direction::Down, Direction::Up, Direction::Both].map(told);
+        let mut best: Option<(Direction, Range)> = None;
+        for (direction, times) in all.into_iter().flatten() {
+            if best.is_none_or(|(_, most)| times.mid > most.mid * 1.05) {
+                best = Some((direction, times));
+            }
+        }
+        let (direction, times) = best?;
+        let times = calibrated(times);
+        Some(Self { direction, times, bottleneck: then.full_first(), carried: now.carried })
+    }
+
+    /// True if the gain is worth a word.
+    #[must_use]
+    pub fn is_any(&self) -> bool {
+        !self.carried && self.times.mid >= NONE
+    }
+
+    /// Words for the gain: `about 1.8 times down (1.4 to 2.3), bottleneck then: CPU2`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        if !self.is_any() {
+            return "none".into();
+        }
+        let way = match self.direction {
+            Direction::Down => "down",
+            Direction::Up => "up",
+            Direction::Both => "both ways",
+        };
+        format!(
+            "about {:.1} times {way} ({:.1} to {:.1}), bottleneck then: {}",
+            self.times.mid,
+            self.times.low.max(0.9),
+            self.times.high,
+            self.bottleneck
+        )
+    }
+}
+
+/// A candidate with what it lets through.
+#[derive(Debug, Clone, Serialize)]
+pub struct Rated {
+    /// Settings of the candidate.
+    #[serde(flatten)]
+    pub candidate: Candidate,
+    /// Rate that the bottleneck lets through by direction, in NATed stack stages of a CPU of
+    /// capacity 1024, over the worlds; links are not counted. `None` where the model knows nothing.
+    pub rate: Option<BTreeMap<Direction, Range>>,
+    /// Rate that bottleneck and links let through, where it is known how much the links carry.
+    pub capped: Option<BTreeMap<Direction, Range>>,
+}
+
+/// Every candidate with what it lets through: for down, up and both; where the sides are not known
+/// or make no difference, one figure serves.
+///
+/// # Errors
+/// A bug of the planner.
+pub fn rated(
+    snapshot: &Snapshot,
+    request: &Request,
+    candidates: &Candidates,
+) -> Result<Vec<Rated>, Bug> {
+    let model = Model::new(snapshot, &request.traffic, request.profile);
+    let mut all = Vec::new();
+    for candidate in candidates.all() {
+        let told = model.predict(candidate)?;
+        let rate = told.as_ref().map(|p| filled(&p.rates));
+        let capped = told.as_ref().filter(|p| !p.capped.is_empty()).map(|p| filled(&p.capped));
+        all.push(Rated { candidate: candidate.clone(), rate, capped });
+    }
+    Ok(all)
+}
+
+fn filled(rates: &BTreeMap<Direction, Range>) -> BTreeMap<Direction, Range> {
+    let mut all = BTreeMap::new();
+    for direction in [Direction::Down, Direction::Up, Direction::Both] {
+        let other = rates.get(&Direction::Both).or_else(|| rates.values().next());
+        if let Some(range) = rates.get(&direction).or(other) {
+            all.insert(direction, *range);
+        }
+    }
+    all
+}
+
+/// The first lines of a plan: what the candidate is expected to bring, and whether something else
+/// is the larger step.
+///
+/// # Errors
+/// A bug of the planner.
+pub fn headline(
+    snapshot: &Snapshot,
+    request: &Request,
+    candidates: &Candidates,
+    chosen: &Candidate,
+) -> Result<String, Bug> {
+    let model = Model::new(snapshot, &request.traffic, request.profile);
+    let found = candidates.get(name::AS_FOUND);
+    let now = found.map(|c| model.predict(c)).transpose()?.flatten();
+    let then = model.predict(chosen)?;
+    let Some((now, then)) = now.zip(then) else {
+        return Ok("expected gain: not known, for it is not known which CPUs handle the packets \
+                   as it is"
+            .into());
+    };
+    let gain = Gain::of(&now, &then);
+    let mut line = format!("expected gain: {}", gain.as_ref().map_or("none".into(), Gain::words));
+    if now.carried {
+        line += ": the links are full before any CPU; leave it";
+    } else if snapshot.usable_cpus().len() < 2 {
+        line += "; one CPU: nothing to spread";
+    }
+    if now.carried || chosen.name == name::OFFLOAD_PLANNED || chosen.name == name::FLOWTABLE {
+        return Ok(line);
+    }
+    let both = candidates.get(name::OFFLOAD_PLANNED).or_else(|| candidates.get(name::FLOWTABLE));
+    let Some(both) = both else { return Ok(line) };
+    let Some(offloaded) = model.predict(both)? else { return Ok(line) };
+    let more = Gain::of(&now, &offloaded).filter(Gain::is_any);
+    let alone = candidates.get(name::FLOWTABLE).map(|c| model.predict(c)).transpose()?.flatten();
+    let larger = alone.is_some_and(|alone| {
+        let step = |p: &Prediction| now.largest / p.largest;
+        step(&alone) > step(&then) * 1.02
+    });
+    if let Some(more) = more.filter(|_| larger) {
+        line += &format!(
+            "; flow offload is the larger step, with it {} (linerate plan --candidate {})",
+            more.words(),
+            both.name
+        );
+    }
+    Ok(line)
+}

@@ -1,0 +1,448 @@
+//! The planner's own answer: the placement with the least regret, each setting with its figures,
+//! and what was left alone with the reason.
+
+use super::cost::{self, Prediction};
+use super::index::{Bug, LineIx, PlaceIx, QueueIx};
+use super::intake::Intake;
+use super::judge::{Judge, Judged};
+use super::problem::{Placement, Problem, Tally};
+use super::profile::Profile;
+use super::search::{self, Solution};
+use super::traffic::{Traffic, above};
+use super::unsteered::Unsteered;
+use super::{name, not_made, owned, pose};
+use crate::model::cpuset::CpuSet;
+use crate::model::knob::{Knob, Value};
+use crate::model::plan::{Candidate, Change, Model, NotMade};
+use crate::model::snapshot::Snapshot;
+use crate::model::units::CpuId;
+
+/// The planner's answer for a router.
+#[derive(Debug, Clone)]
+pub struct Planned {
+    /// Settings to make.
+    pub candidate: Candidate,
+    /// Settings that a user might have expected and that are not made, with the reason.
+    pub not_made: Vec<NotMade>,
+    /// The model's prediction for the plan.
+    pub model: Model,
+    /// True if the links are full as it is, in all worlds.
+    pub carried: bool,
+}
+
+/// Plans for a router. `peers` are what other rules would set: where the search starts, and what
+/// the plan must not be worse than.
+///
+/// # Errors
+/// An error with the reason if there is nothing to plan.
+pub fn planned(
+    snapshot: &Snapshot,
+    traffic: &Traffic,
+    profile: Profile,
+    peers: &[Candidate],
+) -> Result<Planned, String> {
+    let intake = Intake::of(snapshot);
+    if intake.devices.is_empty() {
+        return Err("no network device is up".into());
+    }
+    if intake.sources.is_empty() {
+        return Err("this kernel has no RPS (CONFIG_RPS)".into());
+    }
+    let pose::Posed { mut problem, counted } = pose::pose(snapshot, &intake, traffic, profile);
+    if problem.usable().next().is_none() {
+        return Err("no CPU is usable".into());
+    }
+    let places: Vec<Placement> = peers.iter().map(|peer| cost::place(&problem, peer)).collect();
+    if !known(&problem, &places)? {
+        return Err("it is not known which CPUs the packets come in on".into());
+    }
+    let carried = search::is_carried(&problem)?;
+    if carried {
+        // What can bring nothing is not asked for.
+        let steered = problem.queues.iter_mut().filter(|q| q.unsteered.is_none());
+        steered.for_each(|queue| queue.unsteered = Some(Unsteered::Links));
+    }
+    let solution = search::solve(&problem, &places, carried)?;
+    let judge = Judge::new(&problem)?;
+    let writer = Writer { snapshot, problem: &problem, solution: &solution, judge, carried };
+    let mut settings = writer.lines()?;
+    settings.extend(writer.masks()?);
+    settings.extend(writer.uppers()?);
+    settings.extend(not_made::profile_settings(snapshot, &intake, profile));
+    owned::take_over(snapshot, &mut settings);
+    let model = writer.model(traffic, profile)?;
+    let names: Vec<&str> = peers.iter().map(|p| p.name.as_str()).collect();
+    let candidate = Candidate {
+        name: name::PLANNED.into(),
+        title: "the least regret in all worlds of the cost model".into(),
+        reason: writer.reason(&names, counted, &model)?,
+        settings,
+    };
+    let not_made = not_made::list(snapshot, &intake, &problem, &candidate, profile);
+    Ok(Planned { candidate, not_made, model, carried })
+}
+
+/// True if any packet's CPU is known, or can be set.
+fn known(problem: &Problem, peers: &[Placement]) -> Result<bool, Bug> {
+    for stream in &problem.streams {
+        let queue = problem.queues.at(stream.queue)?;
+        if queue.line.is_some() {
+            return Ok(true);
+        }
+        for peer in peers {
+            if !peer.masks.at(stream.queue)?.is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+struct Writer<'a> {
+    snapshot: &'a Snapshot,
+    problem: &'a Problem,
+    solution: &'a Solution,
+    judge: Judge<'a>,
+    /// The links are full before any CPU, in all worlds.
+    carried: bool,
+}
+
+impl Writer<'_> {
+    fn placement(&self) -> &Placement {
+        &self.solution.best.placement
+    }
+
+    fn id(&self, place: PlaceIx) -> Result<CpuId, Bug> {
+        Ok(self.problem.places.at(place)?.id)
+    }
+
+    fn predicted(&self, judged: &Judged) -> Result<Option<Prediction>, Bug> {
+        cost::prediction(&self.judge, judged, None)
+    }
+
+    /// Part of the plan's rate that is left when one thing is placed differently.
+    fn otherwise(&self, change: impl FnOnce(&mut Placement)) -> Result<f64, Bug> {
+        let mut other = self.placement().clone();
+        change(&mut other);
+        let own = self.predicted(&self.solution.best)?;
+        let theirs = self.predicted(&self.judge.judge(&other)?)?;
+        Ok(match (own, theirs) {
+            (Some(own), Some(theirs)) => own.largest / theirs.largest,
+            _ => 1.0,
+        })
+    }
+
+    fn lines(&self) -> Result<Vec<Change>, Bug> {
+        let stays = *self.placement() == self.problem.today();
+        let mut all = Vec::new();
+        for (index, line) in self.problem.lines.each() {
+            let place = *self.placement().lines.at(index)?;
+            let (Some(before), Some(place), Some(knob)) = (&line.before, place, &line.knob) else {
+                continue;
+            };
+            if line.fixed {
+                continue;
+            }
+            let reason = self.why_there(index, place)?;
+            // Where nothing moves there is no need to pin what stays.
+            let after = if stays { before.clone() } else { CpuSet::single(self.id(place)?) };
+            all.push(Change {
+                knob: knob.clone(),
+                before: Value::Cpus(before.clone()),
+                after: Value::Cpus(after),
+                reason,
+            });
+        }
+        Ok(all)
+    }
+
+    fn why_there(&self, index: LineIx, place: PlaceIx) -> Result<String, Bug> {
+        let line = self.problem.lines.at(index)?;
+        let cpu = self.id(place)?;
+        let capacity = self.snapshot.cpus.iter().find(|c| c.id == cpu);
+        let size = match capacity {
+            Some(c) if self.uneven() => format!(" (capacity {} of 1024)", c.capacity.value),
+            _ => String::new(),
+        };
+        let reason = match line.home {
+            Some(home) if home != place => {
+                let left = self.otherwise(|p| {
+                    if let Ok(at) = p.lines.at_mut(index) {
+                        *at = Some(home);
+                    }
+                })?;
+                let there = self.id(home)?;
+                if left < 0.99 {
+                    format!(
+                        "to {cpu}{size}; left on {there}, the router would let through {} of it",
+                        part(left)
+                    )
+                } else {
+                    format!("to {cpu}{size}: {there} is relieved")
+                }
+            }
+            Some(_) => format!("stays on {cpu}{size}"),
+            None => format!("to {cpu}{size}"),
+        };
+        Ok(if line.thread {
+            format!("polls in this thread, not in the interrupt: {reason}")
+        } else {
+            reason
+        })
+    }
+
+    fn uneven(&self) -> bool {
+        let mut sizes = self.snapshot.cpus.iter().filter(|c| c.online).map(|c| c.capacity.value);
+        let first = sizes.next();
+        sizes.any(|s| Some(s) != first)
+    }
+
+    fn masks(&self) -> Result<Vec<Change>, Bug> {
+        let mut all = Vec::new();
+        for (index, queue) in self.problem.queues.each() {
+            let unknown = queue.unsteered.as_ref().is_some_and(|why| why.is_unknown());
+            if !queue.has_mask || unknown {
+                continue;
+            }
+            let mask = self.placement().masks.at(index)?;
+            let source = self.snapshot.netdev(&queue.device);
+            let rx = source.and_then(|d| d.rx_queues.iter().find(|q| q.index == queue.index));
+            let Some(before) = rx.and_then(|q| q.rps.clone()) else { continue };
+            let set = self.problem.set(mask)?;
+            // A mask may name CPUs that are not here; as long as it means the same it stays.
+            let after = if *mask == queue.before { before.clone() } else { set };
+            all.push(Change {
+                knob: Knob::RpsCpus { device: queue.device.clone(), queue: queue.index },
+                before: Value::Cpus(before),
+                after: Value::Cpus(after),
+                reason: self.why_mask(index)?,
+            });
+        }
+        Ok(all)
+    }
+
+    fn why_mask(&self, index: QueueIx) -> Result<String, Bug> {
+        let queue = self.problem.queues.at(index)?;
+        let mask = self.placement().masks.at(index)?;
+        let at = queue.line.map(|l| self.placement().lines.at(l)).transpose()?.copied().flatten();
+        let at = at.map(|at| self.id(at)).transpose()?;
+        if let Some(why) = queue.unsteered.as_ref().filter(|_| mask.is_empty()) {
+            return Ok(format!("off: {why}"));
+        }
+        Ok(match (at, mask.as_slice()) {
+            (Some(cpu), []) => format!("off: the stack stage stays on {cpu} with the interrupt"),
+            (None, []) => "off".into(),
+            (None, _) => {
+                "there is no interrupt here: the mask says where the packets are handled".into()
+            }
+            (Some(cpu), _) => {
+                let without = self.otherwise(|p| {
+                    if let Ok(mask) = p.masks.at_mut(index) {
+                        mask.clear();
+                    }
+                })?;
+                if without < 0.99 {
+                    format!(
+                        "{cpu} takes the interrupt; with the stack stage there too the router would \
+                         let through {} of it",
+                        part(without)
+                    )
+                } else {
+                    format!("{cpu} takes the interrupt; the stack stage goes elsewhere")
+                }
+            }
+        })
+    }
+
+    /// Masks of devices above: a second hand-off.
+    fn uppers(&self) -> Result<Vec<Change>, Bug> {
+        let mut all = Vec::new();
+        let mut told: Vec<&str> = Vec::new();
+        for (index, upper) in self.problem.uppers.each() {
+            told.push(&upper.device);
+            let mask = self.placement().uppers.at(index)?;
+            let device = self.snapshot.netdev(&upper.device);
+            let rx = device.and_then(|d| d.rx_queues.iter().find(|q| q.index == upper.queue));
+            let Some(before) = rx.and_then(|q| q.rps.clone()) else { continue };
+            if before.is_empty() && mask.is_empty() {
+                continue;
+            }
+            let after =
+                if *mask == upper.before { before.clone() } else { self.problem.set(mask)? };
+            let reason = if after.is_empty() {
+                "off: its packets are placed at the device below, whose hash looks inside VLAN, \
+                 PPPoE and switch tags already; a second hand-off only costs"
+            } else {
+                "steers what comes up here"
+            };
+            all.push(Change {
+                knob: Knob::RpsCpus { device: upper.device.clone(), queue: upper.queue },
+                before: Value::Cpus(before),
+                after: Value::Cpus(after),
+                reason: reason.into(),
+            });
+        }
+        // What stands on a device whose traffic nobody counted.
+        let steered = self.placement().masks.iter().any(|mask| !mask.is_empty());
+        for queue in self.problem.queues.iter().filter(|_| steered) {
+            for name in above(self.snapshot, &queue.device).names {
+                let Some(device) = self.snapshot.netdev(name).filter(|d| !told.contains(&&*d.name))
+                else {
+                    continue;
+                };
+                told.push(&device.name);
+                for rx in &device.rx_queues {
+                    let Some(before) = rx.rps.clone().filter(|set| !set.is_empty()) else {
+                        continue;
+                    };
+                    all.push(Change {
+                        knob: Knob::RpsCpus { device: device.name.clone(), queue: rx.index },
+                        before: Value::Cpus(before),
+                        after: Value::Cpus(CpuSet::empty()),
+                        reason: format!(
+                            "off: its packets are placed at {}; a second hand-off only costs",
+                            queue.device
+                        ),
+                    });
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    fn reason(&self, peers: &[&str], counted: bool, model: &Model) -> Result<String, Bug> {
+        let mut text = if counted {
+            "who the traffic is of was counted".to_owned()
+        } else {
+            "who the traffic is of was not counted, or too little: each port of a side is taken for \
+             as busy as the others"
+                .to_owned()
+        };
+        text += &format!(
+            "; judged in {} worlds of costs and {} of traffic ({})",
+            self.judge.worlds.len(),
+            self.problem.patterns.len(),
+            self.problem.patterns.iter().map(|p| p.words.as_str()).collect::<Vec<_>>().join(", ")
+        );
+        for root in self.problem.roots.iter() {
+            text += &format!(
+                "; {} on {} runs under one lock, on one CPU at a time",
+                root.kind, root.device
+            );
+        }
+        if self.carried {
+            return Ok(text + "; the links are full before any CPU in all of them");
+        }
+        for (number, middle, any) in &self.solution.above {
+            let Some(peer) = peers.get(*number) else { continue };
+            let more = |below: f64| 100.0 * below.max(0.0) / (1.0 - below.min(0.99));
+            let middle = match more(*middle) {
+                little if little < 0.5 => String::new(),
+                much => format!("{much:.0} % more in the middle world and "),
+            };
+            text += &format!(
+                "; {peer} lets through up to {middle}{:.0} % more in one of the worlds, and less \
+                 elsewhere",
+                more(*any)
+            );
+        }
+        let gap = model.largest / model.bound.max(1e-9) - 1.0;
+        text += &if gap < 0.005 {
+            "; no placement is better in the middle world".to_owned()
+        } else {
+            format!("; no placement can be more than {:.0} % better", gap * 100.0)
+        };
+        Ok(text)
+    }
+
+    fn model(&self, traffic: &Traffic, profile: Profile) -> Result<Model, Bug> {
+        let intake = Intake::of(self.snapshot);
+        let best = &self.solution.best;
+        let with = |flows: u32| -> Result<f64, Bug> {
+            let traffic = Traffic { flows: Some(flows), ..traffic.clone() };
+            let problem = pose::pose(self.snapshot, &intake, &traffic, profile).problem;
+            let judge = Judge::new(&problem)?;
+            let judged = judge.judge(&best.placement)?;
+            let told = cost::prediction(&judge, &judged, None)?;
+            Ok(rounded(told.map_or(0.0, |p| p.largest)))
+        };
+        let told = self.predicted(best)?;
+        let largest = told.as_ref().map_or(0.0, |p| p.largest);
+        let bound = self.bound(largest)?;
+        Ok(Model {
+            profile: profile.name().into(),
+            flows: self.problem.flows.to_string(),
+            largest: rounded(largest),
+            on: told.map_or(CpuId(0), |p| p.bottleneck),
+            bound: rounded(bound),
+            complete: bound >= largest * 0.999,
+            nodes: self.solution.judged,
+            one_flow: with(1)?,
+            sixteen_flows: with(16)?,
+            many_flows: with(0)?,
+        })
+    }
+
+    /// No placement has a smaller largest load in the middle world: all work evenly on all usable
+    /// CPUs, or what can't leave its CPU, or the stages of one line on the biggest CPU.
+    fn bound(&self, largest: f64) -> Result<f64, Bug> {
+        let problem = self.problem;
+        let mut still = problem.today();
+        still.masks.iter_mut().for_each(Vec::clear);
+        still.uppers.iter_mut().for_each(Vec::clear);
+        let tally: Tally = problem.tally(&still)?;
+        let mut logs = 0.0;
+        for pattern in &problem.patterns {
+            let mut all = 0.0;
+            for (way, part) in &pattern.ways {
+                for work in tally.work.at(*way)?.iter() {
+                    let own = work.rest + work.interrupt + work.data_interrupt + work.data_stack;
+                    all += part * own;
+                }
+            }
+            let mut capacity = 0.0;
+            let mut biggest = 0.0_f64;
+            for place in problem.places.iter() {
+                let pinned = problem.lines.iter().any(|l| {
+                    l.fixed
+                        && l.home
+                            .and_then(|h| problem.places.at(h).ok())
+                            .is_some_and(|p| p.id == place.id)
+                });
+                if place.usable || pinned {
+                    capacity += place.capacity;
+                    biggest = biggest.max(place.capacity);
+                }
+            }
+            let mut least = all / capacity.max(1e-9);
+            for (index, line) in problem.lines.each() {
+                let mut own = 0.0;
+                for (way, part) in &pattern.ways {
+                    own += part * line.completion.at(*way)?;
+                    for stream in &problem.streams {
+                        let rate = stream.rate.at(*way)?;
+                        if problem.queues.at(stream.queue)?.line == Some(index) {
+                            own += part * (rate.data + rate.acks) * stream.interrupt;
+                        }
+                    }
+                }
+                let at =
+                    line.home.filter(|_| line.fixed).map(|h| problem.places.at(h)).transpose()?;
+                least = least.max(own / at.map_or(biggest, |p| p.capacity).max(1e-9));
+            }
+            logs += least.max(1e-9).ln();
+        }
+        let bound = (logs / problem.patterns.len().max(1) as f64).exp();
+        Ok(bound.min(largest))
+    }
+}
+
+/// A part in words: 0.62 of it.
+fn part(of: f64) -> String {
+    format!("{of:.2}")
+}
+
+/// A thousandth says more than the model knows.
+fn rounded(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}

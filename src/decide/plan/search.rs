@@ -1,0 +1,726 @@
+//! Finds a placement: greedy ones and those of peers to start from, local moves from the best of
+//! them, and of all that were judged the one with the least regret.
+//!
+//! ```text
+//!   peers, as found ──┐
+//!   lines spread,     ├─▶ judged in all worlds ─▶ local moves ─▶ pool ─▶ least regret ─▶ simplest
+//!   masks by pattern ─┘                                                   among equals
+//! ```
+//!
+//! The regret of a placement in a world is how far it stays below the best that is known there.
+//! What is found is planned for again, as if it were set already, until that proposes nothing more:
+//! so planning on a planned machine changes nothing.
+
+use std::collections::BTreeMap;
+
+use super::index::{Bug, LineIx, PlaceIx, QueueIx};
+use super::judge::{Judge, Judged};
+use super::problem::{Mask, Placement, Problem};
+
+/// Regret in a world around the middle counts this much of that in the middle one.
+const AROUND: f64 = 0.2;
+/// Regrets this close together are equal; then the simplest wins.
+const EQUAL: f64 = 0.015;
+/// A state that is set already stays as long as it is not worse than the best by more.
+const STAYS: f64 = 0.02;
+/// Distance that the answer may stay below a peer in the middle world ...
+pub(crate) const BELOW: f64 = 0.02;
+/// ... and in any.
+pub(crate) const FAR_BELOW: f64 = 0.10;
+/// Steps of arithmetic that a search may take, roughly.
+const BUDGET: usize = 12_000_000;
+
+/// The answer, and how good it is known to be.
+#[derive(Debug, Clone)]
+pub(crate) struct Solution {
+    pub(crate) best: Judged,
+    /// Placements that were judged.
+    pub(crate) judged: u64,
+    /// Peers that are better by more than they should be, by their number: how much in the middle
+    /// world, and in any.
+    pub(crate) above: Vec<(usize, f64, f64)>,
+}
+
+/// Solves it. `peers` are placements of other rules: where the search starts, and what the answer
+/// must not be worse than. Where the links are full as it is (`carried`), the question is what would
+/// be best beyond them.
+pub(crate) fn solve(
+    problem: &Problem,
+    peers: &[Placement],
+    carried: bool,
+) -> Result<Solution, Bug> {
+    let today = problem.today();
+    let mut now = problem.clone();
+    let mut found = today.clone();
+    let mut judged = 0;
+    for _ in 0..4 {
+        let rules = follow(&now, peers, &today, &found)?;
+        let (chosen, looked) = {
+            let mut search = Search::new(Judge::within(&now, carried)?);
+            search.run(&rules)?;
+            (search.choose(&rules)?.placement, search.judged)
+        };
+        judged += looked;
+        let same = found == chosen;
+        // As if it were set already: a plan for the planned machine has to be the same.
+        for (line, at) in now.lines.iter_mut().zip(chosen.lines.iter()) {
+            line.home = *at;
+        }
+        for (queue, mask) in now.queues.iter_mut().zip(chosen.masks.iter()) {
+            queue.before.clone_from(mask);
+        }
+        for (upper, mask) in now.uppers.iter_mut().zip(chosen.uppers.iter()) {
+            upper.before.clone_from(mask);
+        }
+        found = chosen;
+        if same {
+            break;
+        }
+    }
+    let judge = Judge::within(problem, carried)?;
+    let best = judge.judge(&found)?;
+    let mut above = Vec::new();
+    for (number, peer) in peers.iter().enumerate() {
+        if problem.is_of_senders(peer)? {
+            continue;
+        }
+        let (middle, any) = judge.below(&best, &judge.judge(peer)?);
+        if middle > BELOW || any > FAR_BELOW {
+            above.push((number, middle, any));
+        }
+    }
+    Ok(Solution { best, judged, above })
+}
+
+/// True if the links are full as it is, in all worlds.
+pub(crate) fn is_carried(problem: &Problem) -> Result<bool, Bug> {
+    let today = problem.today();
+    let judge = Judge::new(problem)?;
+    Ok(!problem.is_of_senders(&today)? && judge.is_carried(&judge.judge(&today)?.rates))
+}
+
+/// Placements that the peers' rules make on a machine that is set like that: settings that a rule
+/// leaves alone are as they are there.
+fn follow(
+    problem: &Problem,
+    peers: &[Placement],
+    today: &Placement,
+    set: &Placement,
+) -> Result<Vec<Placement>, Bug> {
+    if today == set {
+        return Ok(peers.to_vec());
+    }
+    let mut all = Vec::new();
+    for peer in peers {
+        let mut moved = peer.clone();
+        if peer.lines == today.lines {
+            moved.lines.clone_from(&set.lines);
+        }
+        if peer.masks == today.masks {
+            moved.masks.clone_from(&set.masks);
+        }
+        if peer.uppers == today.uppers {
+            moved.uppers.clone_from(&set.uppers);
+        }
+        all.push(moved);
+    }
+    let search = Search::new(Judge::uncapped(problem));
+    for pattern in [Pattern::Others, Pattern::All] {
+        let mut steered = set.clone();
+        search.masks(&mut steered, pattern)?;
+        all.push(steered);
+    }
+    Ok(all)
+}
+
+struct Search<'a> {
+    judge: Judge<'a>,
+    pool: Vec<Judged>,
+    known: BTreeMap<Placement, ()>,
+    judged: u64,
+    /// Placements that may still be judged.
+    left: usize,
+}
+
+impl<'a> Search<'a> {
+    fn new(judge: Judge<'a>) -> Self {
+        let problem = judge.problem;
+        let (places, ways) = (problem.places.len(), problem.ways.len().max(1));
+        let one = 20 * problem.streams.len() * ways
+            + 12 * places * ways * judge.worlds.len()
+            + problem.lines.len() * ways;
+        let left = (BUDGET / one.max(1)).max(40);
+        Self { judge, pool: Vec::new(), known: BTreeMap::new(), judged: 0, left }
+    }
+
+    fn problem(&self) -> &'a Problem {
+        self.judge.problem
+    }
+
+    fn look(&mut self, placement: &Placement) -> Result<Judged, Bug> {
+        self.judged += 1;
+        self.left = self.left.saturating_sub(1);
+        self.judge.judge(placement)
+    }
+
+    fn keep(&mut self, judged: Judged) {
+        if self.known.insert(judged.placement.clone(), ()).is_none() {
+            self.pool.push(judged);
+        }
+    }
+
+    fn run(&mut self, peers: &[Placement]) -> Result<(), Bug> {
+        let today = self.problem().today();
+        let mut starts: Vec<Placement> = vec![today];
+        starts.extend(peers.iter().cloned());
+        let mut lines: Vec<Placement> = starts.clone();
+        for pairs in [true, false] {
+            for stacks in [true, false] {
+                lines.push(self.spread(pairs, stacks)?);
+            }
+        }
+        for arrangement in lines {
+            for pattern in Pattern::ALL {
+                let mut placement = arrangement.clone();
+                self.masks(&mut placement, pattern)?;
+                starts.push(placement);
+            }
+        }
+        for start in starts {
+            if !self.known.contains_key(&start) && self.is_allowed(&start)? {
+                let judged = self.look(&start)?;
+                self.keep(judged);
+            }
+        }
+        let mut best: Vec<(f64, usize)> =
+            self.pool.iter().enumerate().map(|(at, j)| (j.score, at)).collect();
+        best.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let firsts: Vec<Judged> =
+            best.iter().take(4).filter_map(|(_, at)| self.pool.get(*at).cloned()).collect();
+        for start in firsts {
+            let found = self.climb(start)?;
+            self.keep(found);
+        }
+        Ok(())
+    }
+
+    /// True if the placement may be set: parts that are as they are today may stay.
+    fn is_allowed(&self, placement: &Placement) -> Result<bool, Bug> {
+        let problem = self.problem();
+        for (index, line) in problem.lines.each() {
+            let at = *placement.lines.at(index)?;
+            if at == line.home {
+                let away = match at {
+                    Some(at) => !problem.places.at(at)?.usable,
+                    None => false,
+                };
+                if away && !line.fixed {
+                    return Ok(false);
+                }
+                continue;
+            }
+            match at {
+                Some(at) if !line.fixed && problem.places.at(at)?.usable => {}
+                _ => return Ok(false),
+            }
+        }
+        for (index, queue) in problem.queues.each() {
+            let mask = placement.masks.at(index)?;
+            for place in mask {
+                if !problem.places.at(*place)?.usable {
+                    return Ok(false);
+                }
+            }
+            if *mask != queue.before && !mask.is_empty() && queue.unsteered.is_some() {
+                return Ok(false);
+            }
+            if mask.is_empty() && queue.line.is_none() && queue.unsteered.is_none() {
+                return Ok(false);
+            }
+            if !problem.wide && mask.len() > 1 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Places that a line may be put on: on its card's own memory node where that has any, for each
+    /// packet was written there (Documentation/networking/scaling.rst).
+    fn for_line(&self, line: LineIx) -> Result<Vec<PlaceIx>, Bug> {
+        let problem = self.problem();
+        let node = problem.lines.at(line)?.node;
+        self.near(node)
+    }
+
+    fn near(&self, node: Option<u32>) -> Result<Vec<PlaceIx>, Bug> {
+        let problem = self.problem();
+        let mut near = Vec::new();
+        for place in problem.usable() {
+            if node.is_some() && problem.places.at(place)?.node == node {
+                near.push(place);
+            }
+        }
+        Ok(if near.is_empty() { problem.usable().collect() } else { near })
+    }
+
+    /// Lines spread over the CPUs, heaviest first, each where the load is least: with the stack
+    /// stages of their queues or without, the lines of a pair together or each by itself.
+    fn spread(&self, pairs: bool, stacks: bool) -> Result<Placement, Bug> {
+        let problem = self.problem();
+        let mut placement = problem.today();
+        let mut load: Vec<f64> = vec![0.0; problem.places.len()];
+        let mut groups: BTreeMap<(String, u32, u32), (f64, Vec<LineIx>)> = BTreeMap::new();
+        for (index, line) in problem.lines.each() {
+            let mut work: f64 = line.completion.iter().sum();
+            for stream in &problem.streams {
+                let queue = problem.queues.at(stream.queue)?;
+                if queue.line == Some(index) {
+                    let packets: f64 = stream.rate.iter().map(|r| r.data + r.acks).sum();
+                    let stack = if stacks { stream.first + stream.stack } else { 0.0 };
+                    work += packets * (stream.interrupt + stack);
+                }
+            }
+            if let (true, Some(home)) = (line.fixed, line.home)
+                && let Some(sum) = load.get_mut(home.number())
+            {
+                *sum += work;
+            }
+            if !line.fixed {
+                let own = u32::try_from(index.number()).unwrap_or(u32::MAX);
+                let alone = if pairs { 0 } else { own };
+                let key = (line.device.clone(), line.pair, alone);
+                let group = groups.entry(key).or_default();
+                group.0 += work;
+                group.1.push(index);
+            }
+        }
+        let mut groups: Vec<(f64, Vec<LineIx>)> = groups.into_values().collect();
+        // Stable: equal ones stay in the order of their names.
+        groups.sort_by(|a, b| b.0.total_cmp(&a.0));
+        for (work, lines) in groups {
+            let Some(first) = lines.first() else { continue };
+            let mut best: Option<(f64, bool, PlaceIx)> = None;
+            for place in self.for_line(*first)? {
+                let it = problem.places.at(place)?;
+                let mut own = load.get(place.number()).copied().unwrap_or(0.0) + work;
+                for sibling in &it.siblings {
+                    own += 0.6 * load.get(sibling.number()).copied().unwrap_or(0.0);
+                }
+                let after = own / it.capacity;
+                let kept = problem.housekeeping == Some(place);
+                let better = best.is_none_or(|(least, worst, _)| {
+                    after < least - 1e-9 || (after < least + 1e-9 && worst && !kept)
+                });
+                if better {
+                    best = Some((after, kept, place));
+                }
+            }
+            let Some((_, _, place)) = best else { continue };
+            if let Some(sum) = load.get_mut(place.number()) {
+                *sum += work;
+            }
+            for line in lines {
+                *placement.lines.at_mut(line)? = Some(place);
+            }
+        }
+        Ok(placement)
+    }
+
+    /// Sets the masks of all queues by a pattern, and no device above steers again.
+    fn masks(&self, placement: &mut Placement, pattern: Pattern) -> Result<(), Bug> {
+        let problem = self.problem();
+        for queue in problem.queues.ids() {
+            let mask = self.mask(placement, queue, pattern)?;
+            *placement.masks.at_mut(queue)? = mask;
+        }
+        for mask in placement.uppers.iter_mut() {
+            mask.clear();
+        }
+        Ok(())
+    }
+
+    /// The mask of a queue by a pattern; off where nothing is left of it.
+    fn mask(&self, placement: &Placement, queue: QueueIx, pattern: Pattern) -> Result<Mask, Bug> {
+        let problem = self.problem();
+        let it = problem.queues.at(queue)?;
+        if it.unsteered.is_some() || !it.has_mask {
+            let unknown = it.unsteered.as_ref().is_some_and(|why| why.is_unknown());
+            return Ok(if unknown { it.before.clone() } else { Vec::new() });
+        }
+        let at = match it.line {
+            Some(line) => *placement.lines.at(line)?,
+            None => None,
+        };
+        // Packets stay on the memory node that they came in on, as long as that has another CPU.
+        let node = at.map(|at| problem.places.at(at)).transpose()?.and_then(|p| p.node);
+        let mut near = self.near(node)?;
+        if near.iter().all(|p| Some(*p) == at) {
+            near = problem.usable().collect();
+        }
+        let own = at.map(|at| problem.places.at(at)).transpose()?;
+        let beside = |place: &PlaceIx| own.is_some_and(|own| own.siblings.contains(place));
+        let busy: Vec<PlaceIx> = self.polling(placement)?;
+        let mut mask = Vec::new();
+        for place in near {
+            let big = problem.places.at(place)?.big;
+            let same = own.map(|o| o.cluster) == Some(problem.places.at(place)?.cluster);
+            let arrives = Some(place) == at;
+            let kept = match pattern {
+                Pattern::Off => at.is_none(),
+                Pattern::All => true,
+                Pattern::Others => !arrives,
+                Pattern::OtherCores => !arrives && !beside(&place),
+                Pattern::Idle => !busy.contains(&place),
+                Pattern::Big => big,
+                Pattern::BigOthers => big && !arrives,
+                Pattern::BigIdle => big && !busy.contains(&place),
+                Pattern::Cluster => same && !arrives,
+            };
+            if kept {
+                mask.push(place);
+            }
+        }
+        if mask.is_empty() && at.is_none() {
+            mask = problem.usable().collect();
+        }
+        if !problem.wide && mask.len() > 1 {
+            mask = self.lightest(placement, &mask)?;
+        }
+        Ok(mask)
+    }
+
+    /// The CPUs that poll.
+    fn polling(&self, placement: &Placement) -> Result<Vec<PlaceIx>, Bug> {
+        let mut busy = Vec::new();
+        for queue in self.problem().queues.iter() {
+            if let Some(line) = queue.line {
+                busy.extend(*placement.lines.at(line)?);
+            }
+        }
+        Ok(busy)
+    }
+
+    /// The CPU of a mask with the fewest lines, where one alone is wanted.
+    fn lightest(&self, placement: &Placement, mask: &Mask) -> Result<Mask, Bug> {
+        let busy = self.polling(placement)?;
+        let count = |place: &PlaceIx| busy.iter().filter(|b| *b == place).count();
+        let kept = |place: &PlaceIx| self.problem().housekeeping == Some(*place);
+        Ok(mask.iter().min_by_key(|p| (count(p), kept(p), **p)).copied().into_iter().collect())
+    }
+
+    /// Local moves, until none is better or the budget is used up: a line or a pair of them to
+    /// another CPU, with its queues' masks by some pattern; the masks of a card or of one queue.
+    fn climb(&mut self, start: Judged) -> Result<Judged, Bug> {
+        let mut best = start;
+        loop {
+            let mut better = false;
+            for moved in self.moves(&best.placement)? {
+                if self.left == 0 {
+                    return Ok(best);
+                }
+                if moved == best.placement || !self.is_allowed(&moved)? {
+                    continue;
+                }
+                let judged = self.look(&moved)?;
+                if judged.score > best.score + 1e-6 {
+                    best = judged;
+                    better = true;
+                }
+            }
+            if !better {
+                return Ok(best);
+            }
+        }
+    }
+
+    /// Neighbours of a placement.
+    fn moves(&self, from: &Placement) -> Result<Vec<Placement>, Bug> {
+        let problem = self.problem();
+        let mut all = Vec::new();
+        for (index, line) in problem.lines.each().filter(|(_, line)| !line.fixed) {
+            let queues: Vec<QueueIx> = problem.queues_of(index).collect();
+            let together: Vec<LineIx> = problem
+                .lines_of(&line.device)
+                .filter(|l| problem.lines.at(*l).is_ok_and(|l| l.pair == line.pair && !l.fixed))
+                .collect();
+            for place in self.for_line(index)? {
+                if all.len() > self.left {
+                    return Ok(all);
+                }
+                let mut moved = from.clone();
+                *moved.lines.at_mut(index)? = Some(place);
+                all.push(moved.clone());
+                for pattern in [Pattern::Others, Pattern::Off, Pattern::Idle] {
+                    let mut steered = moved.clone();
+                    for queue in &queues {
+                        let mask = self.mask(&moved, *queue, pattern)?;
+                        *steered.masks.at_mut(*queue)? = mask;
+                    }
+                    all.push(steered);
+                }
+                if together.len() > 1 {
+                    for line in &together {
+                        *moved.lines.at_mut(*line)? = Some(place);
+                    }
+                    all.push(moved);
+                }
+            }
+        }
+        let mut devices: Vec<&str> = problem.queues.iter().map(|q| q.device.as_str()).collect();
+        devices.dedup();
+        for device in devices {
+            let own: Vec<QueueIx> = problem
+                .queues
+                .each()
+                .filter(|(_, q)| q.device == device && q.unsteered.is_none() && q.has_mask)
+                .map(|(index, _)| index)
+                .collect();
+            for pattern in Pattern::ALL {
+                let mut moved = from.clone();
+                for queue in &own {
+                    let mask = self.mask(&moved, *queue, pattern)?;
+                    *moved.masks.at_mut(*queue)? = mask;
+                }
+                all.push(moved);
+            }
+            for queue in own {
+                if all.len() > self.left {
+                    return Ok(all);
+                }
+                for place in problem.usable() {
+                    let mut alone = from.clone();
+                    *alone.masks.at_mut(queue)? = vec![place];
+                    all.push(alone);
+                    let mut other = from.clone();
+                    let mask = other.masks.at_mut(queue)?;
+                    match mask.binary_search(&place) {
+                        Ok(at) => {
+                            mask.remove(at);
+                        }
+                        Err(at) => mask.insert(at, place),
+                    }
+                    all.push(other);
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// The least regret, and close to it the simplest; what is set already stays where it is hardly
+    /// worse.
+    fn choose(&mut self, peers: &[Placement]) -> Result<Judged, Bug> {
+        let mut floors = Vec::new();
+        for peer in peers {
+            if !self.problem().is_of_senders(peer)? {
+                floors.push(self.judge.judge(peer)?);
+            }
+        }
+        let mut best: Vec<f64> = Vec::new();
+        for judged in self.pool.iter().chain(&floors) {
+            for (at, (_, figure)) in self.judge.figures(judged).enumerate() {
+                match best.get_mut(at) {
+                    Some(most) => *most = most.max(figure),
+                    None => best.push(figure),
+                }
+            }
+        }
+        let loss = |judge: &Judge<'_>, judged: &Judged| {
+            judge.figures(judged).zip(&best).fold(0.0_f64, |worst, ((world, own), most)| {
+                let regret = if *most > 0.0 { 1.0 - own / most } else { 0.0 };
+                worst.max(if world == 0 { regret } else { AROUND * regret })
+            })
+        };
+        // How far below a peer, counted from what is allowed.
+        let short = |judge: &Judge<'_>, judged: &Judged| {
+            floors.iter().fold(0.0_f64, |worst, floor| {
+                let (middle, any) = judge.below(judged, floor);
+                worst.max(middle - BELOW).max(any - FAR_BELOW)
+            })
+        };
+        let mut rated = Vec::new();
+        for (at, judged) in self.pool.iter().enumerate() {
+            rated.push((at, loss(&self.judge, judged), short(&self.judge, judged).max(0.0)));
+        }
+        let least = rated.iter().map(|(_, loss, _)| *loss).fold(f64::INFINITY, f64::min);
+        let floor = rated
+            .iter()
+            .filter(|(_, loss, _)| *loss <= least + EQUAL)
+            .map(|(.., short)| *short)
+            .fold(f64::INFINITY, f64::min);
+        let today = self.problem().today();
+        let stays = rated.iter().find(|(at, loss, _)| {
+            self.pool.get(*at).is_some_and(|j| j.placement == today) && *loss <= least + STAYS
+        });
+        if let Some((at, ..)) = stays
+            && let Some(judged) = self.pool.get(*at)
+        {
+            return Ok(judged.clone());
+        }
+        let near: Vec<usize> = rated
+            .iter()
+            .filter(|(_, loss, short)| *loss <= least + EQUAL && *short <= floor + 1e-9)
+            .map(|(at, ..)| *at)
+            .collect();
+        let mut simplest: Option<(f64, Judged)> = None;
+        for at in near {
+            let Some(judged) = self.pool.get(at) else { continue };
+            let cost = self.complexity(judged)?;
+            let better = match &simplest {
+                None => true,
+                Some((least, other)) => {
+                    cost < least - 1e-9
+                        || (cost < least + 1e-9 && judged.score > other.score + 1e-9)
+                }
+            };
+            if better {
+                simplest = Some((cost, judged.clone()));
+            }
+        }
+        let Some((mut cost, mut chosen)) = simplest else { return self.look(&today) };
+        // Each thing as it is today, or tidier, where that is as good.
+        loop {
+            let before = cost;
+            for simpler in self.simpler(&chosen.placement, &today)? {
+                if self.left == 0 || !self.is_allowed(&simpler)? {
+                    continue;
+                }
+                let judged = self.look(&simpler)?;
+                let own = self.complexity(&judged)?;
+                if own < cost - 1e-9
+                    && loss(&self.judge, &judged) <= least + EQUAL
+                    && short(&self.judge, &judged) <= floor + 1e-9
+                {
+                    (cost, chosen) = (own, judged);
+                    break;
+                }
+            }
+            if cost >= before {
+                return Ok(chosen);
+            }
+        }
+    }
+
+    /// Placements that differ from this one in one thing: that thing as it is today, one pattern
+    /// for a card, or a line off the housekeeping CPU or beside its pair.
+    fn simpler(&self, from: &Placement, today: &Placement) -> Result<Vec<Placement>, Bug> {
+        let mut all = Vec::new();
+        let problem = self.problem();
+        let mut devices: Vec<&str> = problem.queues.iter().map(|q| q.device.as_str()).collect();
+        devices.dedup();
+        for device in devices {
+            let mut as_today = from.clone();
+            for (index, queue) in problem.queues.each().filter(|(_, q)| q.device == device) {
+                as_today.masks.at_mut(index)?.clone_from(&queue.before);
+            }
+            all.push(as_today);
+            for pattern in Pattern::ALL {
+                let mut other = from.clone();
+                for (index, _) in problem.queues.each().filter(|(_, q)| q.device == device) {
+                    let mask = self.mask(from, index, pattern)?;
+                    *other.masks.at_mut(index)? = mask;
+                }
+                all.push(other);
+            }
+        }
+        for (index, line) in problem.lines.each().filter(|(_, line)| !line.fixed) {
+            let mut other = from.clone();
+            *other.lines.at_mut(index)? = *today.lines.at(index)?;
+            all.push(other);
+            let at = *from.lines.at(index)?;
+            for pair in problem.lines_of(&line.device).filter(|pair| *pair != index) {
+                if problem.lines.at(pair)?.pair == line.pair {
+                    let mut beside = from.clone();
+                    *beside.lines.at_mut(index)? = *from.lines.at(pair)?;
+                    all.push(beside);
+                }
+            }
+            if at.is_some() && at == problem.housekeeping {
+                for place in self.for_line(index)?.into_iter().take(16) {
+                    let mut moved = from.clone();
+                    *moved.lines.at_mut(index)? = Some(place);
+                    all.push(moved);
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// Amount that there is to set, to read and to explain.
+    fn complexity(&self, judged: &Judged) -> Result<f64, Bug> {
+        let problem = self.problem();
+        let placement = &judged.placement;
+        let mut cost = 0.0;
+        let mut pairs: BTreeMap<(&str, u32), Option<PlaceIx>> = BTreeMap::new();
+        let bigs = problem.places.iter().any(|p| p.usable && !p.big);
+        for (index, line) in problem.lines.each() {
+            let at = *placement.lines.at(index)?;
+            cost += if at == line.home { 0.0 } else { 1.0 };
+            let works = problem.queues_of(index).next().is_some()
+                || line.completion.iter().any(|work| *work > 0.0);
+            let Some(place) = at.filter(|_| works && !line.fixed) else { continue };
+            if bigs && !problem.places.at(place)?.big {
+                cost += 2.0;
+            }
+            if problem.housekeeping == Some(place) && problem.usable().count() > 2 {
+                cost += 1.5;
+            }
+            let first = *pairs.entry((&line.device, line.pair)).or_insert(at);
+            cost += if first == at { 0.0 } else { 1.0 };
+        }
+        let mut shapes: BTreeMap<&str, usize> = BTreeMap::new();
+        for (index, queue) in problem.queues.each() {
+            let mask = placement.masks.at(index)?;
+            cost += if *mask == queue.before { 0.0 } else { 1.0 };
+            let first = *shapes.entry(&queue.device).or_insert(mask.len());
+            cost += if first == mask.len() { 0.0 } else { 2.0 };
+            if mask.is_empty() {
+                continue;
+            }
+            cost += 0.5;
+            for place in mask {
+                if bigs && !problem.places.at(*place)?.big {
+                    cost += 0.5;
+                }
+            }
+            let at = queue.line.map(|l| placement.lines.at(l)).transpose()?.copied().flatten();
+            // All but the poller's CPU, all, and one are easily explained; anything else is not.
+            let usable = problem.usable().count();
+            let plain = mask.len() == 1
+                || mask.len() == usable
+                || (mask.len() + 1 == usable && at.is_some_and(|at| !mask.contains(&at)));
+            cost += if plain { 0.0 } else { 0.25 };
+        }
+        for (index, upper) in problem.uppers.each() {
+            cost += if *placement.uppers.at(index)? == upper.before { 0.0 } else { 1.0 };
+        }
+        Ok(cost)
+    }
+}
+
+/// Rule by which the masks of queues are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pattern {
+    Off,
+    All,
+    Others,
+    OtherCores,
+    Idle,
+    Big,
+    BigOthers,
+    BigIdle,
+    Cluster,
+}
+
+impl Pattern {
+    const ALL: [Self; 9] = [
+        Self::Off,
+        Self::Others,
+        Self::OtherCores,
+        Self::Idle,
+        Self::All,
+        Self::Big,
+        Self::BigOthers,
+        Self::BigIdle,
+        Self::Cluster,
+    ];
+}

@@ -1,0 +1,167 @@
+//! Heat, frequencies, power, buses, tracing and counters: the facts that `check` reads beside the
+//! snapshot.
+
+use std::path::{Path, PathBuf};
+
+use super::openwrt::OpenWrt;
+use super::{net_file, number, text};
+use crate::machine::host::{HostRead, kernel_config};
+use crate::machine::parse::{config, snmp};
+use crate::model::condition::{Condition, DeviceCondition, PcieLink, Policy, Tracing, UsbLink};
+use crate::model::snapshot::{Bus, NetDev, Snapshot};
+
+const CPUS: &str = "/sys/devices/system/cpu";
+const THERMAL: &str = "/sys/class/thermal";
+const HWMON: &str = "/sys/class/hwmon";
+
+/// Settings of sockets that people set on routers.
+const SOCKETS: &[&str] = &[
+    "net.core.default_qdisc",
+    "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_fastopen",
+    "net.ipv4.tcp_tw_reuse",
+    "net.ipv4.tcp_fin_timeout",
+    "net.ipv4.ip_local_port_range",
+];
+
+/// Condition of the machine behind the door; a figure that can't be read is absent.
+#[must_use]
+pub fn condition(host: &dyn HostRead, snapshot: &Snapshot) -> Condition {
+    let uptime = text(host, Path::new("/proc/uptime"));
+    let mut found = Condition {
+        uptime: uptime.and_then(|t| t.split_whitespace().next()?.parse().ok()),
+        under_voltage: under_voltage(host),
+        tracing: tracing(host),
+        kernel: kernel_config(host, &snapshot.machine.kernel)
+            .and_then(|(_, bytes)| config::read(&bytes)),
+        ip: snmp::counters(&net_file(host, "snmp"), "Ip"),
+        ..Condition::default()
+    };
+    for device in &snapshot.netdevs {
+        found.devices.insert(device.name.clone(), of_device(host, device));
+    }
+    for name in names(host, &format!("{CPUS}/cpufreq"), "policy") {
+        let policy = policy(host, &Path::new(CPUS).join("cpufreq").join(&name));
+        found.policies.insert(name, policy);
+    }
+    for cpu in &snapshot.cpus {
+        // drivers/thermal/intel/therm_throt.c
+        let dir = PathBuf::from(format!("{CPUS}/cpu{}/thermal_throttle", cpu.id.0));
+        let count = number::<u64>(host, &dir.join("core_throttle_count"));
+        if let Some(count) = count {
+            found.throttled = Some(found.throttled.unwrap_or(0).saturating_add(count));
+        }
+    }
+    thermal(host, &mut found);
+    for name in SOCKETS {
+        let path = format!("/proc/sys/{}", name.replace('.', "/"));
+        if let Some(value) = text(host, Path::new(&path)) {
+            found.sockets.insert((*name).to_owned(), value);
+        }
+    }
+    found.mtu_fix.extend(OpenWrt::read(host).clamps());
+    found
+}
+
+/// Names in a directory that begin with `prefix`.
+fn names(host: &dyn HostRead, dir: &str, prefix: &str) -> Vec<String> {
+    let mut names = host.list(Path::new(dir)).unwrap_or_default();
+    names.retain(|name| name.starts_with(prefix));
+    names
+}
+
+fn of_device(host: &dyn HostRead, device: &NetDev) -> DeviceCondition {
+    let dir = Path::new("/sys/class/net").join(&device.name);
+    let count = |name: &str| number(host, &dir.join("statistics").join(name));
+    DeviceCondition {
+        rx_packets: count("rx_packets"),
+        tx_packets: count("tx_packets"),
+        pcie: matches!(device.bus, Bus::Pci(_)).then(|| pcie(host, &dir)).flatten(),
+        usb: matches!(device.bus, Bus::Usb(_)).then(|| usb(host, &dir)).flatten(),
+    }
+}
+
+/// PCIe link of a device. drivers/pci/pci-sysfs.c: `5.0 GT/s PCIe` (`5 GT/s` before 5.10),
+/// `Unknown`; absent without PCIe.
+fn pcie(host: &dyn HostRead, dir: &Path) -> Option<PcieLink> {
+    let dir = host.resolve(&dir.join("device")).ok()?;
+    let speed = |name: &str| {
+        let text = text(host, &dir.join(name))?;
+        let rate: f64 = text.split_whitespace().next()?.parse().ok()?;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range")]
+        (0.1..1e4).contains(&rate).then_some((rate * 10.0).round() as u32)
+    };
+    let width = |name: &str| number::<u32>(host, &dir.join(name)).filter(|w| (1..=32).contains(w));
+    Some(PcieLink {
+        speed: speed("current_link_speed")?,
+        width: width("current_link_width")?,
+        speed_max: speed("max_link_speed"),
+        width_max: width("max_link_width"),
+        place: dir.display().to_string(),
+    })
+}
+
+/// USB link of a device: the network device hangs on an interface (`2-1:1.0`) of the USB device
+/// (`2-1`).
+fn usb(host: &dyn HostRead, dir: &Path) -> Option<UsbLink> {
+    let interface = host.resolve(&dir.join("device")).ok()?;
+    let device = interface.parent()?;
+    Some(UsbLink {
+        megabits: number(host, &device.join("speed"))?,
+        version: text(host, &device.join("version")),
+        place: device.display().to_string(),
+    })
+}
+
+fn policy(host: &dyn HostRead, dir: &Path) -> Policy {
+    Policy {
+        driver: text(host, &dir.join("scaling_driver")),
+        governor: text(host, &dir.join("scaling_governor")),
+        // `<unsupported>` under the others.
+        asked: number(host, &dir.join("scaling_setspeed")),
+        cpus: text(host, &dir.join("related_cpus")).unwrap_or_default(),
+        min: number(host, &dir.join("scaling_min_freq")),
+        max: number(host, &dir.join("scaling_max_freq")),
+        hardware_min: number(host, &dir.join("cpuinfo_min_freq")),
+        hardware_max: number(host, &dir.join("cpuinfo_max_freq")),
+    }
+}
+
+fn thermal(host: &dyn HostRead, found: &mut Condition) {
+    for name in host.list(Path::new(THERMAL)).unwrap_or_default() {
+        let dir = Path::new(THERMAL).join(&name);
+        let kind = text(host, &dir.join("type")).unwrap_or_default();
+        if name.starts_with("thermal_zone") {
+            if let Some(temperature) = number(host, &dir.join("temp")) {
+                found.zones.insert(format!("{name} ({kind})"), temperature);
+            }
+        } else if (kind == "Processor" || kind.contains("cpu"))
+            && let Some(state) = number(host, &dir.join("cur_state"))
+        {
+            found.cooling.insert(format!("{THERMAL}/{name}/cur_state ({kind})"), state);
+        }
+    }
+}
+
+/// File and state of the alarm for low voltage. drivers/hwmon/raspberrypi-hwmon.c: the alarm stays
+/// while the firmware reports low voltage.
+fn under_voltage(host: &dyn HostRead) -> Option<(String, bool)> {
+    names(host, HWMON, "hwmon").into_iter().find_map(|name| {
+        let dir = Path::new(HWMON).join(name);
+        (text(host, &dir.join("name"))? == "rpi_volt").then_some(())?;
+        let file = dir.join("in0_lcrit_alarm");
+        Some((file.display().to_string(), number::<u32>(host, &file)? != 0))
+    })
+}
+
+fn tracing(host: &dyn HostRead) -> Option<Tracing> {
+    ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].into_iter().find_map(|place| {
+        let dir = Path::new(place);
+        Some(Tracing {
+            tracer: text(host, &dir.join("current_tracer"))?,
+            on: number::<u32>(host, &dir.join("tracing_on")) == Some(1),
+            events: matches!(text(host, &dir.join("events/enable")).as_deref(), Some("1" | "X")),
+            place: place.to_owned(),
+        })
+    })
+}

@@ -1,0 +1,148 @@
+//! Options of OpenWrt's configuration that are settings of ours.
+//!
+//! They are staged with `uci set` and not committed: OpenWrt's own programs read what is staged
+//! (libuci.c, `uci_alloc_context`: UCI_FLAG_SAVED_DELTA), it lies in memory (/tmp/.uci) and goes
+//! with the boot like every other setting of the running system, and so does the journal. A commit
+//! would write the file anew without its comments, would commit whatever a person has staged there,
+//! and would outlast the journal that can undo it; what is to stay is for `linerate persist`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use super::{HostRead, Query, query_as, service};
+use crate::machine::parse::uci::{sections, staged};
+use crate::model::path::Nftables;
+
+/// `uci` itself; and a firewall that is made anew, on a slow machine.
+const QUICK: Duration = Duration::from_secs(10);
+const RELOAD: Duration = Duration::from_secs(60);
+const FIREWALL: &str = "/etc/init.d/firewall";
+const STEERING: &str = "/etc/init.d/packet_steering";
+
+/// An option, in the first section of a kind, as `@kind[0].option` of OpenWrt's scripts is.
+#[derive(Debug, Clone, Copy)]
+pub struct UciOption {
+    package: &'static str,
+    /// The section's.
+    pub kind: &'static str,
+    /// Name.
+    pub option: &'static str,
+}
+
+const SOFTWARE: UciOption =
+    UciOption { package: "firewall", kind: "defaults", option: "flow_offloading" };
+const HARDWARE: UciOption =
+    UciOption { package: "firewall", kind: "defaults", option: "flow_offloading_hw" };
+/// OpenWrt's own packet steering: staged here, and edited in its file where a plan is persisted.
+pub const PACKET_STEERING: UciOption =
+    UciOption { package: "network", kind: "globals", option: "packet_steering" };
+
+impl UciOption {
+    /// The file that it is committed to.
+    #[must_use]
+    pub fn file(&self) -> PathBuf {
+        Path::new("/etc/config").join(self.package)
+    }
+
+    /// The value in force: staged, else committed. The outer `None` where there is no such section.
+    fn read(&self, host: &dyn HostRead) -> Option<Option<String>> {
+        let file = host.read(&self.file()).ok()?;
+        let section = sections(&file).into_iter().find(|s| s.kind == self.kind)?;
+        let delta = host.read(&Path::new("/tmp/.uci").join(self.package)).unwrap_or_default();
+        let committed = || section.option(self.option).map(str::to_owned);
+        Some(staged(&delta, self.option).unwrap_or_else(committed))
+    }
+
+    /// Stages a value, or that there is none.
+    fn stage(&self, host: &dyn HostRead, wanted: Option<&str>) -> Result<(), Errno> {
+        let is = || self.read(host).ok_or(Errno::NOENT).map(|now| now.as_deref() == wanted);
+        if is()? {
+            return Ok(());
+        }
+        let Self { package, kind, option } = self;
+        let name = format!("{package}.@{kind}[0].{option}");
+        // What we staged before is taken back rather than staged over, so that nothing is left.
+        match service::run("uci", &["-q", "revert", &name], QUICK) {
+            Ok(()) if is()? => return Ok(()),
+            Ok(()) => {}
+            Err(errno) => log::debug!("uci revert {name}: {errno}"),
+        }
+        match wanted {
+            Some(value) => service::run("uci", &["-q", "set", &format!("{name}={value}")], QUICK),
+            None => service::run("uci", &["-q", "delete", &name], QUICK),
+        }
+    }
+}
+
+/// As fw4.uc reads a boolean.
+fn is_on(value: Option<&str>) -> bool {
+    matches!(value, Some("1" | "on" | "true" | "yes" | "enabled"))
+}
+
+/// Flow offload as the firewall is asked for it; `None` where this is no OpenWrt.
+pub(super) fn offload(host: &dyn HostRead) -> Option<String> {
+    let (software, hardware) = (SOFTWARE.read(host)?, HARDWARE.read(host)?);
+    let mode = match (is_on(software.as_deref()), is_on(hardware.as_deref())) {
+        (false, _) => "off",
+        (true, false) => "software",
+        (true, true) => "hardware",
+    };
+    let told = |value: Option<String>| value.unwrap_or_else(|| "unset".into());
+    Some(format!("{mode} sw:{} hw:{}", told(software), told(hardware)))
+}
+
+/// Asks the firewall for it. `rest` may say what the options are to be exactly.
+pub(super) fn set_offload(host: &dyn HostRead, mode: &str, rest: &str) -> Result<(), Errno> {
+    let exact = |key: &str| rest.split_whitespace().find_map(|word| word.strip_prefix(key));
+    let value = |text: &str| (text != "unset").then(|| text.to_owned());
+    let (software, hardware) = match (exact("sw:"), exact("hw:"), mode) {
+        (Some(software), Some(hardware), _) => (value(software), value(hardware)),
+        (_, _, "hardware") => (Some("1".into()), Some("1".into())),
+        (_, _, other) => {
+            let hardware = HARDWARE.read(host).ok_or(Errno::NOENT)?;
+            let software = if other == "software" { "1" } else { "0" };
+            let off = other == "software" && is_on(hardware.as_deref());
+            (Some(software.into()), if off { Some("0".into()) } else { hardware })
+        }
+    };
+    SOFTWARE.stage(host, software.as_deref())?;
+    HARDWARE.stage(host, hardware.as_deref())?;
+    service::run(FIREWALL, &["reload"], RELOAD)?;
+    // fw4 takes the option and goes on without where the kernel's part (kmod-nft-offload) is
+    // missing. Before nftables there is nothing to look at here.
+    let rules: Option<Nftables> = query_as(host, &Query::Nftables).ok();
+    let lacking = rules.is_some_and(|r| r.rules > 0 && r.flowtables.is_empty());
+    if is_on(software.as_deref()) && lacking { Err(Errno::OPNOTSUPP) } else { Ok(()) }
+}
+
+/// The option, or `unset`.
+pub(super) fn steering(host: &dyn HostRead) -> Result<String, Errno> {
+    let value = PACKET_STEERING.read(host).ok_or(Errno::NOENT)?;
+    Ok(value.unwrap_or_else(|| "unset".into()))
+}
+
+/// Sets it. With 0 the service is stopped too, for from 24.10 on it goes on to write zeros after
+/// every interface event (packet-steering.uc, `disable`); with anything else it is started, where
+/// it is enabled, and sets its masks at once.
+pub(super) fn set_steering(host: &dyn HostRead, text: &str) -> Result<(), Errno> {
+    PACKET_STEERING.stage(host, (text != "unset").then_some(text))?;
+    if host.read(Path::new(STEERING)).is_err() {
+        return Ok(());
+    }
+    let links = host.list(Path::new("/etc/rc.d")).unwrap_or_default();
+    let enabled = links.iter().any(|l| l.starts_with('S') && l.ends_with("packet_steering"));
+    let verb = match text {
+        "0" => "stop",
+        _ if enabled => "start",
+        _ => return Ok(()),
+    };
+    // Where procd is not at work (a container), neither is the service: the option is what counts.
+    if let Err(errno) = service::run(STEERING, &[verb], QUICK) {
+        log::warn!(
+            "{STEERING} {verb}: {errno}; check RPS after an interface event: linerate verify"
+        );
+    }
+    Ok(())
+}

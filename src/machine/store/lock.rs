@@ -1,0 +1,209 @@
+//! Lock for one at a time: a process that changes settings holds an exclusive flock for as long as
+//! that lasts. The kernel frees the lock of a process that died, however it died.
+
+#![expect(clippy::disallowed_methods, reason = "our own files, never the router's settings")]
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::PathBuf;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use super::{StateDir, words};
+use crate::error::{Error, Result};
+
+/// The exclusive right to change settings; given back when it is dropped.
+#[derive(Debug)]
+pub struct Lock {
+    state: StateDir,
+    verb: String,
+    path: PathBuf,
+    // Held for its flock.
+    _file: File,
+}
+
+impl Lock {
+    /// State directory that the lock guards.
+    #[must_use]
+    pub fn state(&self) -> &StateDir {
+        &self.state
+    }
+
+    /// Command line that the lock was taken for, e.g. `tune nat`.
+    #[must_use]
+    pub fn verb(&self) -> &str {
+        &self.verb
+    }
+}
+
+/// Reason why the lock could not be taken.
+#[derive(Debug)]
+pub enum LockRefused {
+    /// Another process has it, and may be done in a moment.
+    Busy(Error),
+    /// The state directory can't be used.
+    Unusable(Error),
+}
+
+impl From<LockRefused> for Error {
+    fn from(refused: LockRefused) -> Self {
+        match refused {
+            LockRefused::Busy(error) | LockRefused::Unusable(error) => error,
+        }
+    }
+}
+
+impl StateDir {
+    /// Takes the exclusive right to change settings, for `verb` (`apply plan.toml`, `tune nat`).
+    ///
+    /// # Errors
+    /// A usage error (exit 2) while another process has the lock; not permitted or not supported if
+    /// the state directory can't be used.
+    pub fn lock(&self, verb: &str) -> Result<Lock> {
+        Ok(self.try_lock(verb)?)
+    }
+
+    /// Takes the lock as [`StateDir::lock`] does, with an error that shows if waiting can
+    /// help.
+    ///
+    /// # Errors
+    /// Fails as [`StateDir::lock`] does.
+    pub fn try_lock(&self, verb: &str) -> std::result::Result<Lock, LockRefused> {
+        let path = self.path().join("lock");
+        // Another round is only needed when the holder removed file or directory just now.
+        for _ in 0..100 {
+            self.create().map_err(LockRefused::Unusable)?;
+            let mut options = fs::OpenOptions::new();
+            options.read(true).write(true).create(true).truncate(false).mode(0o600);
+            let mut file = match options.open(&path) {
+                Ok(file) => file,
+                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                Err(e) => return Err(LockRefused::Unusable(self.refused("open", &path, &e))),
+            };
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(Errno::WOULDBLOCK) => return Err(LockRefused::Busy(busy(&mut file))),
+                Err(Errno::INTR) => continue,
+                Err(e) => {
+                    return Err(LockRefused::Unusable(self.refused("lock", &path, &e.into())));
+                }
+            }
+            if !same_file(&file, &path) {
+                continue;
+            }
+            let named = file.set_len(0).and_then(|()| {
+                file.write_all(format!("{}\n{verb}\n", std::process::id()).as_bytes())
+            });
+            // The flock is the lock; on a full disk others can't read the holder's name, and that
+            // is all.
+            if let Err(e) = named {
+                log::debug!("{}: {}", path.display(), words(&e));
+            }
+            return Ok(Lock { state: self.clone(), verb: verb.to_owned(), path, _file: file });
+        }
+        Err(LockRefused::Busy(
+            Error::usage("change settings", "other linerate processes come and go too quickly")
+                .hint("wait for them, or end them"),
+        ))
+    }
+
+    /// Process that wrote its name into the lock's file: the present holder of the lock, or the
+    /// last one. `None` where nobody has written it, and where the disk was too full for the name.
+    #[must_use]
+    pub fn lock_holder(&self) -> Option<u32> {
+        let text = fs::read_to_string(self.path().join("lock")).ok()?;
+        text.lines().next()?.parse().ok()
+    }
+}
+
+/// True if `path` still is the file that was locked: its last holder removes it.
+fn same_file(file: &File, path: &std::path::Path) -> bool {
+    match (file.metadata(), fs::metadata(path)) {
+        (Ok(ours), Ok(there)) => (ours.dev(), ours.ino()) == (there.dev(), there.ino()),
+        _ => false,
+    }
+}
+
+fn busy(file: &mut File) -> Error {
+    let mut told = String::new();
+    let read = file.rewind().and_then(|()| file.take(4096).read_to_string(&mut told));
+    let mut lines = told.lines();
+    let who = match (read, lines.next(), lines.next()) {
+        (Ok(_), Some(pid), Some(verb)) => format!("another linerate (pid {pid}, \"{verb}\")"),
+        // The holder has the lock and has not written its name yet.
+        _ => "another linerate".to_owned(),
+    };
+    Error::usage("change settings", format!("{who} is changing settings"))
+        .hint("wait for it, or end it")
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Removed while still held, so that a process which opened it meanwhile notices
+        // (`same_file`) and starts over.
+        if let Err(e) = fs::remove_file(&self.path) {
+            log::warn!("{} stays: {e}", self.path.display());
+        }
+        match fs::remove_dir(self.state.path()) {
+            Ok(()) => {}
+            // Journals are in it, or another process came and went in between.
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::NotFound
+                ) => {}
+            Err(e) => log::warn!("{} stays: {e}", self.state.path().display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ExitCode;
+
+    #[test]
+    fn the_second_one_hears_who_has_it_and_what_for() {
+        let dir = crate::machine::testing::scratch("lock").join("state");
+        let state = StateDir::at(&dir);
+        let first = state.lock("tune nat").unwrap();
+        let error = state.lock("apply").unwrap_err();
+        assert_eq!(error.code(), ExitCode::Usage);
+        let said = error.to_string();
+        let pid = std::process::id();
+        assert!(said.contains(&format!("another linerate (pid {pid}, \"tune nat\")")), "{said}");
+        drop(first);
+        assert!(!dir.exists(), "an empty state directory must go");
+        drop(state.lock("apply").unwrap());
+        fs::remove_dir_all(dir.parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn never_two_at_once_however_often_it_changes_hands() {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        let dir = crate::machine::testing::scratch("lock-race");
+        let state = StateDir::at(dir.join("state"));
+        let (inside, taken) = (AtomicU32::new(0), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    // However the machine's other work falls, until it has changed hands often.
+                    while taken.load(Ordering::SeqCst) < 500 {
+                        if let Ok(lock) = state.lock("race") {
+                            assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                            taken.fetch_add(1, Ordering::SeqCst);
+                            // Long enough that a second holder would be seen.
+                            std::thread::yield_now();
+                            inside.fetch_sub(1, Ordering::SeqCst);
+                            drop(lock);
+                        }
+                    }
+                });
+            }
+        });
+        assert!(taken.load(Ordering::SeqCst) >= 500);
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}

@@ -1,0 +1,81 @@
+//! Running a program where the calling thread is: in its network and mount namespace.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::flag;
+
+/// Runs `program` with the terminal of this process and waits; its exit status, or 128 and the
+/// signal's number as shells tell it.
+///
+/// # Errors
+/// ENOENT, EACCES, ... when it can't be started.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "`lab shell` runs what its user names; a child inherits the namespaces of the thread \
+              that starts it, so this runs on a namespace's thread and not through `host`"
+)]
+pub fn status(program: &OsString, arguments: &[OsString]) -> io::Result<u8> {
+    let status = Command::new(program).args(arguments).status()?;
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
+}
+
+#[expect(unsafe_code, reason = "the C library's call, to which std is linked anyway")]
+unsafe extern "C" {
+    fn signal(number: i32, handler: usize) -> usize;
+}
+
+/// The same on every Linux architecture (include/uapi/asm-generic/signal-defs.h).
+const SIG_IGN: usize = 1;
+
+/// Signals by which a terminal, an init system or a person ends a process, SIGKILL apart.
+const ENDING: [i32; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM];
+
+/// Goes on not to be ended by a signal, after [`detached`] started this process; programs that it
+/// starts itself are ended by signals again.
+///
+/// # Errors
+/// When the handlers can't be installed; the signals are ignored then, as they were before.
+pub fn stay_detached() -> io::Result<()> {
+    // A handler does not survive exec, as an ignored signal does.
+    ENDING.iter().try_for_each(|signal| flag::register(*signal, Arc::default()).map(drop))
+}
+
+/// Starts this very program once more, in a session of its own, without a terminal, and ignoring
+/// every signal that would end it but SIGKILL: it goes on when the terminal or this process ends. It
+/// inherits the calling thread's namespaces.
+///
+/// # Errors
+/// What fork or exec answered.
+#[expect(clippy::disallowed_methods, reason = "a guard must be a process of its own")]
+pub fn detached(arguments: &[String]) -> io::Result<()> {
+    // By its own path, so that lists of processes show its name; that file may be gone by now.
+    let path = std::env::current_exe().ok().filter(|path| path.is_file());
+    let mut command = Command::new(path.unwrap_or_else(|| "/proc/self/exe".into()));
+    command
+        .current_dir("/")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    #[expect(unsafe_code, reason = "setsid(2) and signal(2) between fork and exec")]
+    // SAFETY: the closure makes system calls alone and allocates nothing; both kinds are
+    // async-signal-safe, as what runs between fork and exec must be. SIG_IGN is no code.
+    unsafe {
+        command.pre_exec(|| {
+            // An ignored signal stays ignored over exec: there is no moment at which the new
+            // program could be ended by one.
+            for number in ENDING {
+                signal(number, SIG_IGN);
+            }
+            rustix::process::setsid().map(drop).map_err(Into::into)
+        });
+    }
+    command.spawn().map(drop)
+}

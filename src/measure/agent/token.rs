@@ -1,0 +1,131 @@
+//! The shared secret. It never travels: each side proves that it has it, over numbers that both
+//! have chosen for this connection (HMAC-SHA256, RFC 2104).
+
+use hmac::{Hmac, Mac};
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, Result};
+
+/// The fewest bytes of a token: what is short can be guessed from one recorded greeting.
+const LEAST: usize = 16;
+/// The most.
+const MOST: usize = 4096;
+
+/// A shared secret.
+#[derive(Clone)]
+pub struct Token(Vec<u8>);
+
+/// Party that proves: the same numbers prove nothing for the other side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prover {
+    /// The party that asks.
+    Controller,
+    /// The party that answers.
+    Agent,
+}
+
+impl Token {
+    /// A token from a file or the environment: white space around it is not part of it. `from` is
+    /// what errors call it.
+    ///
+    /// # Errors
+    /// A usage error if the token is too short to be safe, or absurdly long.
+    pub fn new(bytes: &[u8], from: &str) -> Result<Self> {
+        let token = bytes.trim_ascii();
+        if (LEAST..=MOST).contains(&token.len()) {
+            return Ok(Self(token.to_vec()));
+        }
+        let why = format!("{} bytes: from {LEAST} to {MOST}", token.len());
+        Err(Error::usage(format!("read the token from {from}"), why).hint(
+            "make one: head -c 24 /dev/urandom | base64 > token; chmod 600 token; and give both \
+             sides the same file",
+        ))
+    }
+
+    fn mac(&self, who: Prover, agent: &str, controller: &str) -> Option<Hmac<Sha256>> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).ok()?;
+        // The lengths are fixed by `wire::is_nonce`, so no two inputs run together.
+        let label: &[u8] = match who {
+            Prover::Controller => b"linerate-agent-1 controller ",
+            Prover::Agent => b"linerate-agent-1 agent ",
+        };
+        for part in [label, agent.as_bytes(), b" ", controller.as_bytes()] {
+            mac.update(part);
+        }
+        Some(mac)
+    }
+
+    /// Proof to the other side that this one has the token, in hexadecimal.
+    #[must_use]
+    pub fn proof(&self, who: Prover, agent: &str, controller: &str) -> String {
+        let mac = self.mac(who, agent, controller);
+        mac.map(|mac| hex(&mac.finalize().into_bytes())).unwrap_or_default()
+    }
+
+    /// True if `proof` is that of the other side; the check takes the same time for any `proof`.
+    #[must_use]
+    pub fn is_proof(&self, proof: &str, who: Prover, agent: &str, controller: &str) -> bool {
+        let (Some(mac), Some(proof)) = (self.mac(who, agent, controller), unhex(proof)) else {
+            return false;
+        };
+        mac.verify_slice(&proof).is_ok()
+    }
+}
+
+/// Never shown, also not by accident.
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(...)")
+    }
+}
+
+/// SHA-256 in hexadecimal.
+pub(super) fn digest(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |n: u8| char::from(DIGITS.get(usize::from(n)).copied().unwrap_or(b'0'));
+    bytes.iter().flat_map(|b| [digit(b >> 4), digit(b & 15)]).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let nibble = |b: u8| char::from(b).to_digit(16).and_then(|d| u8::try_from(d).ok());
+    let pairs = text.as_bytes().chunks(2).map(|pair| match pair {
+        [high, low] => Some(nibble(*high)? << 4 | nibble(*low)?),
+        _ => None,
+    });
+    pairs.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proof_is_hmac_sha256_and_holds_for_one_connection_and_one_side() {
+        let token = Token::new(b" 0123456789abcdef\n", "x").unwrap();
+        let (a, c) = ("a".repeat(64), "c".repeat(64));
+        let proof = token.proof(Prover::Agent, &a, &c);
+        assert!(token.is_proof(&proof, Prover::Agent, &a, &c));
+        assert!(!token.is_proof(&proof, Prover::Controller, &a, &c), "reflected");
+        assert!(!token.is_proof(&proof, Prover::Agent, &c, &a), "of another connection");
+        let other = Token::new(b"0123456789abcdeg", "x").unwrap();
+        assert!(!other.is_proof(&proof, Prover::Agent, &a, &c));
+        for bad in ["", "zz", "abc", &proof[1..], "é"] {
+            assert!(!token.is_proof(bad, Prover::Agent, &a, &c), "{bad}");
+        }
+        // RFC 4231, test case 1: the key is 20 bytes of 0x0b, the data "Hi There".
+        let mut mac = Hmac::<Sha256>::new_from_slice(&[0x0b; 20]).unwrap();
+        mac.update(b"Hi There");
+        assert!(hex(&mac.finalize().into_bytes()).starts_with("b0344c61d8db38535ca8afceaf0bf12b"));
+    }
+
+    #[test]
+    fn a_token_that_can_be_guessed_is_refused_and_none_is_shown() {
+        assert!(Token::new(b"", "x").is_err());
+        assert!(Token::new(b"   secret    \n", "x").is_err());
+        assert_eq!(format!("{:?}", Token::new(&[b'k'; 16], "x").unwrap()), "Token(...)");
+    }
+}

@@ -1,0 +1,401 @@
+//! Settings that are no files, on the running kernel: veth pairs in a namespace of the test's own.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use linerate::change::apply::{self, Changer, Hold, inventory};
+use linerate::change::verify::verify;
+use linerate::error::ExitCode;
+use linerate::machine::discover;
+use linerate::machine::host::{HostRead, HostWrite, Live};
+use linerate::machine::store::StateDir;
+use linerate::machine::sys::ethtool;
+use linerate::machine::sys::netns::NetnsThread;
+use linerate::model::knob::{Knob, Value};
+use linerate::model::plan::{Candidate, Change};
+use linerate::model::snapshot::Snapshot;
+
+static GO_ON: AtomicBool = AtomicBool::new(false);
+
+macro_rules! skip {
+    ($($why:tt)*) => {{
+        eprintln!("SKIPPED {}: {}", std::thread::current().name().unwrap_or("?"), format_args!($($why)*));
+        return;
+    }};
+}
+
+struct Scene {
+    netns: Arc<NetnsThread>,
+    live: Live,
+    state: PathBuf,
+}
+
+impl Scene {
+    /// A namespace with a veth pair of four queues, both ends up; `None` without root or `ip`.
+    fn new(name: &str) -> Option<Self> {
+        let netns = Arc::new(NetnsThread::create().ok()?);
+        let live = Live::in_netns(netns.clone());
+        let state =
+            std::env::temp_dir().join(format!("linerate-knobs-{name}-{}", std::process::id()));
+        let scene = Self { netns, live, state };
+        let pair = "ip link add a0 numtxqueues 4 numrxqueues 4 type veth peer name b0 \
+                    numtxqueues 4 numrxqueues 4";
+        scene.run(pair).then_some(())?;
+        let up = scene.run("ip link set a0 up") && scene.run("ip link set b0 up");
+        // Without GRO a veth has no NAPI, and so no threads (drivers/net/veth.c veth_set_features).
+        let gro = scene.netns.run(|| ethtool::set_features("a0", &[("rx-gro", true)])).unwrap();
+        (up && gro.is_ok()).then_some(scene)
+    }
+
+    /// Runs a program inside, and whether it did what it was asked.
+    fn run(&self, line: &str) -> bool {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        let run = move || Command::new(&words[0]).args(&words[1..]).output();
+        self.netns.run(run).unwrap().is_ok_and(|done| done.status.success())
+    }
+
+    fn state(&self) -> StateDir {
+        StateDir::at(self.state.clone())
+    }
+
+    fn apply(&self, settings: Vec<(Knob, Value)>) -> linerate::error::Result<apply::Applied> {
+        set(&self.live, &self.state(), &candidate(settings), discover::snapshot)
+    }
+
+    fn roll_back(&self) -> apply::RolledBack {
+        undo(&self.live, &self.state())
+    }
+
+    /// What every setting of the pair is now.
+    fn all(&self) -> Vec<(String, Option<Value>)> {
+        let items = inventory::inventory(&self.live, &discover::snapshot(&self.live));
+        let of_pair = |item: &inventory::Item| item.knob.device().is_some_and(|d| d == "a0");
+        let told = items.into_iter().filter(of_pair).map(|i| (i.knob.to_string(), i.now));
+        told.collect()
+    }
+}
+
+fn set(
+    live: &Live,
+    state: &StateDir,
+    plan: &Candidate,
+    look: fn(&dyn HostRead) -> Snapshot,
+) -> linerate::error::Result<apply::Applied> {
+    Changer::begin(live, state, "apply", Duration::ZERO, look)?.apply(plan, &GO_ON)
+}
+
+fn undo(live: &Live, state: &StateDir) -> apply::RolledBack {
+    Hold::take(live, state, "rollback", Duration::ZERO).unwrap().roll_back(false).unwrap()
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.state));
+    }
+}
+
+fn candidate(settings: Vec<(Knob, Value)>) -> Candidate {
+    let change = |(knob, after): (Knob, Value)| Change {
+        knob,
+        before: after.clone(),
+        after,
+        reason: "a test".into(),
+    };
+    Candidate {
+        name: "test".into(),
+        title: "test".into(),
+        reason: "a test".into(),
+        settings: settings.into_iter().map(change).collect(),
+    }
+}
+
+fn device() -> String {
+    "a0".into()
+}
+
+fn offload(feature: &str, on: bool) -> (Knob, Value) {
+    (Knob::Offload { device: device(), feature: feature.into() }, Value::Switch(on))
+}
+
+fn channels(direction: &str, count: u64) -> (Knob, Value) {
+    (Knob::Channels { device: device(), direction: direction.into() }, Value::Count(count))
+}
+
+#[test]
+fn a_veth_takes_each_of_them_and_is_exactly_what_it_was_after() {
+    let Some(scene) = Scene::new("all") else { skip!("needs root and ip(8)") };
+    let before = scene.all();
+    let plan = vec![
+        channels("rx", 2),
+        channels("tx", 2),
+        offload("tx-tcp-segmentation", false),
+        offload("rx-gro-list", true),
+        (Knob::ThreadedNapi { device: device() }, Value::Switch(true)),
+        (Knob::NapiDeferHardIrqs { device: device() }, Value::Count(2)),
+        (Knob::GroFlushTimeout { device: device() }, Value::Count(200_000)),
+        (Knob::RpsCpus { device: device(), queue: 1 }, Value::Cpus("0".parse().unwrap())),
+        (Knob::Qdisc { device: device() }, Value::Word("pfifo_fast".into())),
+    ];
+    let applied = match scene.apply(plan.clone()) {
+        Ok(applied) => applied,
+        Err(e) if e.code() == ExitCode::NotSupported => skip!("{e}"),
+        Err(e) => panic!("{e}"),
+    };
+    assert!(applied.writes[0].knob.to_string().contains("channels"), "{:?}", applied.writes[0]);
+    let snapshot = discover::snapshot(&scene.live);
+    let report = verify(&scene.live, &snapshot, &candidate(plan.clone()));
+    assert!(report.in_force(), "{:?}", report.drifted().collect::<Vec<_>>());
+    let queues = scene.live.list(Path::new("/sys/class/net/a0/queues")).unwrap();
+    assert_eq!(queues, ["rx-0", "rx-1", "tx-0", "tx-1"], "the kernel itself says so");
+    assert!(scene.apply(plan).unwrap().writes.is_empty(), "a second time there is nothing to do");
+    let done = scene.roll_back();
+    assert_eq!(scene.all(), before, "{:?}", done.notes);
+}
+
+#[test]
+fn a_mask_of_a_queue_that_went_and_came_back_is_the_one_it_had() {
+    let Some(scene) = Scene::new("mask") else { skip!("needs root and ip(8)") };
+    let mask = Path::new("/sys/class/net/a0/queues/rx-3/rps_cpus");
+    linerate::machine::host::HostWrite::write(&scene.live, mask, b"1").unwrap();
+    let before = scene.all();
+    if let Err(e) = scene.apply(vec![channels("rx", 1)]) {
+        skip!("{e}");
+    }
+    assert!(scene.live.read(mask).is_err());
+    scene.roll_back();
+    assert_eq!(scene.all(), before);
+    assert_eq!(scene.live.text(mask).unwrap().trim_start_matches(['0', ',']), "1");
+}
+
+#[test]
+fn a_qdisc_with_options_of_its_own_is_put_back_with_them_and_one_with_classes_is_left_alone() {
+    let Some(scene) = Scene::new("qdisc") else { skip!("needs root and ip(8)") };
+    let show = || -> String {
+        let ask = || Command::new("tc").args(["qdisc", "show", "dev", "a0", "root"]).output();
+        let shown = String::from_utf8(scene.netns.run(ask).unwrap().unwrap().stdout).unwrap();
+        let mut words: Vec<&str> = shown.split_whitespace().collect();
+        // A packet that leaves meanwhile is counted there.
+        if let Some(at) = words.iter().position(|word| *word == "direct_packets_stat") {
+            words.remove(at + 1);
+        }
+        words.join(" ")
+    };
+    // Every kernel has these two; what is in modules may not be there.
+    let wanted = || vec![(Knob::Qdisc { device: device() }, Value::Word("pfifo_fast".into()))];
+    if !scene.run("tc qdisc replace dev a0 root handle 5: pfifo limit 77") {
+        skip!("no tc(8) here");
+    }
+    let before = show();
+    scene.apply(wanted()).unwrap();
+    assert!(show().contains("qdisc pfifo_fast "), "{}", show());
+    scene.roll_back();
+    assert_eq!(show(), before);
+    let Some(kind) = ["htb", "prio", "mqprio", "drr", "tbf rate 1gbit burst 64k latency 9ms"]
+        .into_iter()
+        .find(|kind| scene.run(&format!("tc qdisc replace dev a0 root handle 7: {kind}")))
+    else {
+        skip!("no queueing discipline with classes in this kernel");
+    };
+    let before = show();
+    let error = scene.apply(wanted()).unwrap_err();
+    let kind = kind.split(' ').next().unwrap();
+    assert!(error.to_string().contains(&format!("fixed: {kind}")), "{error}");
+    assert_eq!(show(), before);
+}
+
+#[test]
+fn a_thread_of_napi_goes_where_it_is_told_and_back() {
+    let Some(scene) = Scene::new("thread") else { skip!("needs root and ip(8)") };
+    let threaded = (Knob::ThreadedNapi { device: device() }, Value::Switch(true));
+    let thread = Knob::NapiThread { device: device(), thread: 0 };
+    // The threads are there only once NAPI is threaded: both in one plan.
+    let plan = vec![(thread.clone(), Value::Cpus("0".parse().unwrap())), threaded];
+    match scene.apply(plan.clone()) {
+        Ok(applied) => assert!(!applied.writes.is_empty()),
+        Err(e) => skip!("{e}"),
+    }
+    let snapshot = discover::snapshot(&scene.live);
+    assert!(verify(&scene.live, &snapshot, &candidate(plan)).in_force());
+    let done = scene.roll_back();
+    assert_eq!(scene.live.text(Path::new("/sys/class/net/a0/threaded")).unwrap(), "0", "{done:?}");
+    // Threaded already, as the planner finds it: the thread alone, and back where it was.
+    scene.live.write(Path::new("/sys/class/net/a0/threaded"), b"1").unwrap();
+    let mask = || scene.live.text(Path::new("napi/a0/0")).unwrap();
+    let before = mask();
+    let plan = vec![(thread, Value::Cpus("0".parse().unwrap()))];
+    let snapshot = discover::snapshot(&scene.live);
+    assert!(!verify(&scene.live, &snapshot, &candidate(plan.clone())).in_force());
+    assert_eq!(scene.apply(plan.clone()).unwrap().writes.len(), 1);
+    assert!(verify(&scene.live, &snapshot, &candidate(plan)).in_force());
+    scene.roll_back();
+    assert_eq!(mask(), before);
+}
+
+#[test]
+fn a_feature_that_the_driver_keeps_is_said_so_and_all_else_is_undone() {
+    let Some(scene) = Scene::new("fixed") else { skip!("needs root and ip(8)") };
+    let before = scene.all();
+    let plan = vec![offload("tx-tcp-segmentation", false), offload("hw-tc-offload", true)];
+    let error = scene.apply(plan).unwrap_err();
+    assert_eq!(error.code(), ExitCode::RolledBack, "{error}");
+    assert!(error.to_string().contains("hw-tc-offload of a0"), "{error}");
+    assert_eq!(scene.all(), before);
+}
+
+/// A stand-in for the machine's own: a script in the mount namespace of one thread, and a program
+/// of that name that sleeps.
+#[test]
+fn irqbalance_is_stopped_by_its_script_and_started_again_by_rollback() {
+    let Ok(netns) = NetnsThread::create() else { skip!("needs root") };
+    if !Path::new("/etc/init.d").is_dir() || Path::new("/run/systemd/system").is_dir() {
+        skip!("no /etc/init.d, or systemd is in charge");
+    }
+    let state = std::env::temp_dir().join(format!("linerate-service-{}", std::process::id()));
+    let at = state.clone();
+    netns
+        .run(move || {
+            use rustix::mount::{MountFlags, mount};
+            use std::os::unix::fs::PermissionsExt;
+            mount("own", "/etc/init.d", "tmpfs", MountFlags::empty(), Some(c"size=4m")).unwrap();
+            std::fs::copy("/bin/sleep", "/etc/init.d/program").unwrap();
+            let script = "#!/bin/sh\ncase $1 in\n\
+                start) cd /etc/init.d && mkdir -p bin && cp program bin/irqbalance\n\
+                    bin/irqbalance 60 </dev/null >/dev/null 2>&1 & echo $! > pid ;;\n\
+                stop) kill $(cat /etc/init.d/pid) ;;\nesac\n";
+            std::fs::write("/etc/init.d/irqbalance", script).unwrap();
+            let mode = std::fs::Permissions::from_mode(0o755);
+            std::fs::set_permissions("/etc/init.d/irqbalance", mode).unwrap();
+            let live = Live::here();
+            let service = Path::new("service/irqbalance");
+            if live.text(service).unwrap() == "1" {
+                skip!("this machine runs irqbalance");
+            }
+            linerate::machine::host::HostWrite::write(&live, service, b"1").unwrap();
+            let knob = Knob::Service { name: "irqbalance".into() };
+            let plan = candidate(vec![(knob, Value::Switch(false))]);
+            let state = StateDir::at(&at);
+            let blind: fn(&dyn HostRead) -> Snapshot = |_| Snapshot::default();
+            let applied = set(&live, &state, &plan, blind).unwrap();
+            assert_eq!(applied.writes.len(), 1);
+            assert_eq!(live.text(service).unwrap(), "0");
+            undo(&live, &state);
+            assert_eq!(live.text(service).unwrap(), "1", "it ran before");
+            linerate::machine::host::HostWrite::write(&live, service, b"0").unwrap();
+        })
+        .unwrap();
+    drop(std::fs::remove_dir_all(&state));
+    let inside = Live::in_netns(Arc::new(netns));
+    assert!(inside.read(Path::new("service/irqbalance")).is_err(), "a lab must not reach it");
+}
+
+/// A stand-in for OpenWrt in the mount namespace of one thread: its files, and an `uci` that
+/// stages as libuci does, by lines in /tmp/.uci.
+#[test]
+fn openwrts_options_are_staged_and_given_back_whether_set_or_not() {
+    const UCI: &str = r#"#!/bin/sh
+[ "$1" = -q ] && shift
+package=${2%%.*}; rest=${2#*.}; option=${rest#*.}; value=${option#*=}; option=${option%%=*}
+file=/tmp/.uci/$package
+touch $file
+case $1 in
+revert) grep -v "\.$option\(=\|\$\)" $file >$file.new; mv $file.new $file ;;
+set) echo "$package.cfg01e63d.$option='$value'" >>$file ;;
+delete) echo "-$package.cfg01e63d.$option" >>$file ;;
+commit) echo committed >>/tmp/.uci/log; exit 1 ;;
+esac
+"#;
+    const FIREWALL: &str =
+        "# by hand\nconfig defaults\n\toption input 'REJECT'\n\toption flow_offloading_hw '1'\n";
+    const NETWORK: &str = "config globals 'globals'\n\toption ula_prefix 'fd00::/48'\n";
+    let Ok(netns) = NetnsThread::create() else { skip!("needs root") };
+    if !Path::new("/etc/init.d").is_dir() || Path::new("/etc/config").exists() {
+        skip!("no /etc/init.d, or this is OpenWrt");
+    }
+    let state = std::env::temp_dir().join(format!("linerate-uci-{}", std::process::id()));
+    std::fs::create_dir_all(&state).unwrap();
+    let at = state.clone();
+    netns
+        .run(move || {
+            use rustix::mount::{MountFlags, mount};
+            use std::os::unix::fs::PermissionsExt;
+            let script = |path: &str, text: &str| {
+                std::fs::write(path, text).unwrap();
+                std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            };
+            // Everything that is written to lies on file systems of this thread's own: /etc as a
+            // copy of nothing, /tmp, and a directory that PATH already has.
+            let path = std::env::var("PATH").unwrap_or_default();
+            let Some(bin) = path.split(':').find(|d| *d == "/usr/local/bin") else {
+                skip!("no /usr/local/bin in PATH")
+            };
+            for directory in ["/etc", "/tmp", bin] {
+                mount("own", directory, "tmpfs", MountFlags::empty(), Some(c"size=4m")).unwrap();
+            }
+            for directory in ["/etc/config", "/etc/init.d", "/etc/rc.d", "/tmp/.uci", "/tmp/state"]
+            {
+                std::fs::create_dir_all(directory).unwrap();
+            }
+            std::fs::write("/etc/config/firewall", FIREWALL).unwrap();
+            std::fs::write("/etc/config/network", NETWORK).unwrap();
+            std::fs::write("/etc/rc.d/S25packet_steering", "").unwrap();
+            script(&format!("{bin}/uci"), UCI);
+            script("/etc/init.d/firewall", "#!/bin/sh\necho firewall $1 >>/tmp/calls\n");
+            script("/etc/init.d/packet_steering", "#!/bin/sh\necho steering $1 >>/tmp/calls\n");
+
+            let live = Live::here();
+            let read = |path: &str| live.text(Path::new(path)).unwrap();
+            assert_eq!(read("flow-offload"), "off sw:unset hw:1");
+            assert_eq!(read("packet-steering"), "unset");
+            let staged = || -> Vec<String> {
+                ["firewall", "network"]
+                    .map(|p| std::fs::read_to_string(format!("/tmp/.uci/{p}")).unwrap_or_default())
+                    .to_vec()
+            };
+            let state = StateDir::at(Path::new("/tmp/state/own"));
+            let blind: fn(&dyn HostRead) -> Snapshot = |_| Snapshot::default();
+            let plan = candidate(vec![
+                (Knob::FlowOffload, Value::Word("software".into())),
+                (Knob::PacketSteering, Value::Word("0".into())),
+            ]);
+            let applied = set(&live, &state, &plan, blind).unwrap();
+            assert_eq!(applied.writes.len(), 2);
+            assert_eq!(read("flow-offload"), "software sw:1 hw:0", "hardware was not asked for");
+            assert_eq!(read("packet-steering"), "0");
+            assert!(set(&live, &state, &plan, blind).unwrap().writes.is_empty());
+            let file = |path: &str| std::fs::read_to_string(path).unwrap();
+            assert_eq!(file("/tmp/calls"), "firewall reload\nsteering stop\n");
+            assert!(verify(&live, &blind(&live), &plan).in_force());
+
+            undo(&live, &state);
+            assert_eq!(read("flow-offload"), "off sw:unset hw:1");
+            assert_eq!(read("packet-steering"), "unset");
+            assert_eq!(staged(), ["", ""], "nothing of ours is left to be committed");
+            assert_eq!(file("/etc/config/firewall"), FIREWALL);
+            assert_eq!(file("/etc/config/network"), NETWORK);
+            let calls = file("/tmp/calls");
+            assert!(calls.ends_with("steering start\nfirewall reload\n"), "{calls}");
+
+            // What a person staged is what was there before, and stays staged.
+            std::fs::write("/tmp/.uci/firewall", "firewall.cfg01e63d.flow_offloading='0'\n")
+                .unwrap();
+            set(&live, &state, &plan, blind).unwrap();
+            undo(&live, &state);
+            assert_eq!(staged(), ["firewall.cfg01e63d.flow_offloading='0'\n", ""]);
+
+            // A firewall that can't be made anew: as before.
+            script("/etc/init.d/firewall", "#!/bin/sh\nexit 1\n");
+            let error = set(&live, &state, &plan, blind).unwrap_err();
+            assert!(error.to_string().contains("flow offload"), "{error}");
+            assert_eq!(read("flow-offload"), "off sw:0 hw:1", "{error}");
+        })
+        .unwrap();
+    drop(std::fs::remove_dir_all(&at));
+    // A lab is not the machine: its flow offload is never the firewall's.
+    let inside = Live::in_netns(Arc::new(netns));
+    assert!(inside.read(Path::new("packet-steering")).is_err(), "a lab must not reach it");
+    let of_lab = inside.text(Path::new("flow-offload"));
+    assert!(!of_lab.is_ok_and(|text| text.contains("sw:")), "nor the firewall");
+}

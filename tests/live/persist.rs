@@ -1,0 +1,370 @@
+//! Persisted plans on this kernel: devices that appear in a namespace, OpenWrt's hook scripts in
+//! busybox's shell, and what an event costs.
+//!
+//! rc.common and procd are stand-ins here (labelled so below); the shell, the scripts, the program
+//! and the devices are real. `uci` is not called at all.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use crate::program;
+use linerate::machine::discover;
+use linerate::machine::host::{HostRead, HostResult, Live, Query};
+use linerate::machine::sys::netns::NetnsThread;
+use linerate::machine::sys::rtnl;
+use linerate::model::identity::HostIdentity;
+
+/// A directory of the test's own, with a plan for three devices that do not exist yet.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let base = Path::new("/dev/shm");
+        let base = if base.is_dir() { base.to_owned() } else { std::env::temp_dir() };
+        let dir = base.join(format!("linerate-persist-{}-{name}", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        let mut plan = String::from(
+            "format = \"linerate-plan\"\nversion = 1\nname = \"test\"\ntitle = \"RPS\"\n\
+             reason = \"a test\"\nhostname = \"router\"\ncpus = \"0\"\nsettings = 3\n",
+        );
+        let devices = ["lan0", "pppoe-wan", "other0"];
+        for device in devices {
+            plan += &format!(
+                "[[device]]\nname = \"{device}\"\nsysfs = \"/sys/devices/virtual/net/{device}\"\n\
+                 driver = \"\"\nrx_queues = 1\n"
+            );
+        }
+        for device in devices {
+            plan += &format!(
+                "[[setting]]\nknob = \"rps-cpus\"\ndevice = \"{device}\"\nqueue = 0\n\
+                 before = \"none\"\nafter = \"0\"\nreason = \"a test\"\n"
+            );
+        }
+        std::fs::write(dir.join("plan.toml"), plan).unwrap();
+        std::os::unix::fs::symlink(program::path(), dir.join("linerate")).unwrap();
+        Self(dir)
+    }
+
+    /// Runs a script in a network namespace of its own, with that namespace's /sys. Gives what it
+    /// printed; it has to end well.
+    fn script(&self, text: &str) -> String {
+        let whole = format!("set -eu\nmount -t sysfs sysfs /sys\n{FUNCTIONS}\n{text}");
+        std::fs::write(self.0.join("script"), whole).unwrap();
+        let output = Command::new("unshare")
+            .args(["--net", "--mount", "sh", "script"])
+            .current_dir(&self.0)
+            .env("LINERATE_STATE_DIR", self.0.join("state"))
+            .env("LINERATE_ROOT_DIR", self.0.join("root"))
+            .env("HERE", &self.0)
+            .env("TEXTS", concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/openwrt"))
+            .output()
+            .unwrap();
+        let said = format!(
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        assert!(output.status.success(), "{said}");
+        said
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+/// Functions of the scripts.
+const FUNCTIONS: &str = r#"
+ROOT=$LINERATE_ROOT_DIR
+mkdir -p $ROOT/etc/config $ROOT/etc/init.d $ROOT/etc/rc.d $ROOT/etc/hotplug.d/net $ROOT/etc/hotplug.d/iface
+printf "config globals 'globals'\n\toption packet_steering '1'\n" >$ROOT/etc/config/network
+rps() { cat /sys/class/net/$1/queues/rx-0/rps_cpus | tr -d 0,; }
+fail() { echo "failed: $*"; exit 1; }
+is_set() { # is_set DEVICE: within a while, for events are handled in the background
+    for i in $(seq 200); do [ "$(rps $1)" != 1 ] || return 0; sleep 0.05; done
+    fail "$1 was never set"
+}
+is_unset() { [ "$(rps $1)" = '' ] || fail "$1 is set"; }
+idle() { # until no event is at work any more
+    for i in $(seq 200); do [ -e $LINERATE_STATE_DIR/lock ] || { sleep 0.1; [ -e $LINERATE_STATE_DIR/lock ] || return 0; }; sleep 0.05; done
+}
+# hotplug KIND VARIABLE=VALUE...: what /sbin/hotplug-call of OpenWrt does with each script.
+hotplug() {
+    kind=$1; shift
+    env "$@" busybox ash -c 'for script in $(ls "$0"/*); do ( [ -f $script ] && . $script ); done' $ROOT/etc/hotplug.d/$kind
+}
+"#;
+
+macro_rules! need {
+    ($($program:literal),*) => {
+        let mut missing: Vec<&str> = vec![$($program),*];
+        missing.retain(|p: &&str| Command::new(p).arg("--help").output().is_err());
+        if !rustix::process::geteuid().is_root() { missing.push("root"); }
+        if !missing.is_empty() {
+            eprintln!("SKIPPED {}: needs {}", std::thread::current().name().unwrap_or("?"), missing.join(", "));
+            return;
+        }
+    };
+}
+
+#[test]
+fn a_device_made_after_persisting_is_configured_by_its_event_and_rolled_back_like_any_other() {
+    need!("unshare", "ip");
+    let place = Place::new("event");
+    let said = place.script(
+        r#"
+./linerate persist --init systemd
+ip link add lan0 type veth peer name far0
+ip link add other0 type veth peer name far1
+is_unset lan0
+./linerate event -- lan0
+is_set lan0
+is_unset other0
+# Without a plan.toml here, what is persisted is meant.
+mv plan.toml elsewhere.toml
+./linerate verify && fail 'other0 is not set yet'
+./linerate status
+./linerate event -- far0
+./linerate event -- 'no such device'
+is_unset other0
+# Made anew under the same name, as a link that is dialled again.
+ip link del lan0
+ip link add lan0 type veth peer name far0
+is_unset lan0
+./linerate event -- lan0
+is_set lan0
+[ "$(ls state | grep -c journal)" = 1 ] || fail "$(ls state)"
+./linerate rollback
+is_unset lan0
+./linerate boot
+is_set lan0
+is_set other0
+./linerate rollback
+./linerate unpersist
+[ ! -e $ROOT/etc/linerate ] || fail "$(ls $ROOT/etc/linerate)"
+./linerate event -- lan0
+is_unset lan0
+"#,
+    );
+    assert!(said.contains("pending: RPS of pppoe-wan rx-0"), "{said}");
+    assert!(said.contains("pending: pppoe-wan is not here"), "{said}");
+}
+
+#[test]
+fn after_two_short_boots_settings_are_skipped_until_they_are_persisted_again() {
+    need!("unshare", "ip");
+    let place = Place::new("guard");
+    let said = place.script(
+        r#"
+./linerate persist --init systemd
+ip link add lan0 type veth peer name far0
+printf '{"boot_id":"earlier","stayed":false,"short_boots":1,"skip":false}' >$ROOT/etc/linerate/guard.json
+./linerate boot
+./linerate event -- lan0
+is_unset lan0
+./linerate status
+./linerate persist --init systemd $ROOT/etc/linerate/plan.toml
+./linerate event -- lan0
+is_set lan0
+./linerate rollback
+"#,
+    );
+    let skipped = "persisted settings are skipped: twice in a row the machine did not stay up";
+    // By the boot, once, and by status.
+    assert_eq!(said.matches(skipped).count(), 2, "{said}");
+}
+
+#[test]
+fn a_lower_device_is_set_again_when_what_stands_on_it_appears() {
+    need!("unshare", "ip");
+    let place = Place::new("lower");
+    place.script(
+        r#"
+./linerate persist --init systemd
+ip link add lan0 type veth peer name far0
+ip link add upper0 link lan0 type macvlan 2>/dev/null || { ip link add upper0 type bridge; ip link set lan0 master upper0; }
+./linerate event -- upper0
+is_set lan0
+"#,
+    );
+}
+
+#[test]
+fn openwrts_hooks_run_in_busybox_and_see_a_pppoe_link_that_is_moved_into_place() {
+    need!("unshare", "ip", "busybox");
+    let place = Place::new("hooks");
+    place.script(
+        r#"
+./linerate persist --init openwrt --program $HERE/linerate
+grep -q "packet_steering '0'" $ROOT/etc/config/network || fail "steering is not owned"
+ip link add lan0 type veth peer name far0
+hotplug net ACTION=remove DEVPATH=/devices/virtual/net/lan0 INTERFACE=lan0 SUBSYSTEM=net
+idle
+is_unset lan0
+hotplug net ACTION=add DEVPATH=/devices/virtual/net/lan0 DEVICENAME=lan0 INTERFACE=lan0 SUBSYSTEM=net
+is_set lan0
+# pppd makes ppp0, and netifd renames it.
+ip link add ppp0 type veth peer name far1
+hotplug net ACTION=add DEVPATH=/devices/virtual/net/ppp0 DEVICENAME=ppp0 INTERFACE=ppp0 SUBSYSTEM=net
+idle
+is_unset ppp0
+ip link set ppp0 name pppoe-wan
+hotplug net ACTION=move DEVPATH=/devices/virtual/net/pppoe-wan DEVICENAME=pppoe-wan INTERFACE=pppoe-wan SUBSYSTEM=net
+is_set pppoe-wan
+# Something wrote zeros, as packet_steering 0 does.
+idle
+for device in lan0 pppoe-wan; do echo 0 >/sys/class/net/$device/queues/rx-0/rps_cpus; done
+hotplug iface ACTION=ifdown INTERFACE=wan DEVICE=pppoe-wan
+idle
+is_unset pppoe-wan
+hotplug iface ACTION=ifup INTERFACE=wan DEVICE=pppoe-wan
+is_set pppoe-wan
+is_unset lan0
+# A target whose own script pins everything whenever anything is added.
+touch $ROOT/etc/hotplug.d/net/40-net-smp-affinity
+idle
+./linerate unpersist
+grep -q "packet_steering '1'" $ROOT/etc/config/network || fail "steering is not given back"
+rm $ROOT/etc/hotplug.d/net/40-net-smp-affinity $ROOT/etc/config/network
+[ -z "$(find $ROOT -type f -o -type l)" ] || fail "left: $(find $ROOT)"
+"#,
+    );
+}
+
+#[test]
+fn a_hook_never_waits_for_the_program() {
+    need!("unshare", "ip", "busybox");
+    let place = Place::new("waits");
+    place.script(
+        r#"
+# A stand-in for the program that does not end before it is told to.
+printf '#!/bin/sh\necho "$*" >>%s/called\nfor i in $(seq 600); do [ ! -e %s/go ] || exit 0; sleep 0.1; done\n' $HERE $HERE >slow
+chmod +x slow
+./linerate persist --init openwrt --program $HERE/slow
+hotplug net ACTION=add INTERFACE=lan0
+hotplug net ACTION=move INTERFACE=pppoe-wan
+hotplug iface ACTION=ifup INTERFACE=wan DEVICE=pppoe-wan
+for i in $(seq 100); do [ "$(wc -l <called 2>/dev/null)" != 3 ] || break; sleep 0.05; done
+printf 'event -- lan0\nevent -- pppoe-wan\nevent -- pppoe-wan\n' >wanted
+sort called | cmp - wanted
+# procd.sh holds a lock while a service's script runs; who inherited it would keep the next call waiting.
+locked() { busybox ash -c 'exec 1000>lock; flock 1000; '"$1"; flock -w 20 lock true || fail "the lock went on: $1"; }
+locked ". $ROOT/etc/init.d/linerate; reload_service"
+sed "s#/usr/bin/linerate#$HERE/slow#" "$TEXTS/packet-steering.sh" >steer
+locked '. ./steer'
+for i in $(seq 100); do [ "$(wc -l <called)" != 5 ] || break; sleep 0.05; done
+[ "$(grep -c 'event --all' called)" = 2 ] || fail "$(cat called)"
+touch go
+"#,
+    );
+}
+
+#[test]
+fn the_init_script_starts_in_the_background_and_follows_the_network() {
+    need!("unshare", "busybox");
+    let place = Place::new("init");
+    let said = place.script(
+        r#"
+./linerate persist --init openwrt --program $HERE/linerate
+# Stand-ins for rc.common and procd.sh: they tell how they were called.
+cat >rc.common <<'O'
+procd_open_instance() { echo "open"; }
+procd_close_instance() { echo "close"; }
+procd_set_param() { for word in "$@"; do printf '<%s>' "$word"; done; echo; }
+procd_add_reload_trigger() { echo "trigger $*"; }
+. "$1"
+[ "$USE_PROCD" = 1 ] && [ "$START" -gt 25 ] || exit 1
+start_service
+service_triggers
+O
+busybox ash rc.common $ROOT/etc/init.d/linerate
+"#,
+    );
+    assert!(said.contains("open\n<command></bin/sh><-c><"), "{said}");
+    assert!(said.contains("boot; sleep 300; exec "), "{said}");
+    assert!(said.contains("close\n") && said.contains("trigger network"), "{said}");
+}
+
+/// A machine that notes what is read.
+struct Counting {
+    live: Live,
+    read: Mutex<Vec<PathBuf>>,
+}
+
+impl Counting {
+    fn note(&self, path: &Path) {
+        self.read.lock().unwrap().push(path.to_owned());
+    }
+}
+
+impl HostRead for Counting {
+    fn read(&self, path: &Path) -> HostResult<Vec<u8>> {
+        self.note(path);
+        self.live.read(path)
+    }
+    fn list(&self, path: &Path) -> HostResult<Vec<String>> {
+        self.note(path);
+        self.live.list(path)
+    }
+    fn resolve(&self, path: &Path) -> HostResult<PathBuf> {
+        self.note(path);
+        self.live.resolve(path)
+    }
+    fn query(&self, query: &Query) -> HostResult<Vec<u8>> {
+        self.live.query(query)
+    }
+    fn arch(&self) -> String {
+        self.live.arch()
+    }
+    fn identity(&self) -> HostIdentity {
+        self.live.identity()
+    }
+}
+
+#[test]
+fn what_an_event_reads_does_not_grow_with_the_number_of_other_devices_and_programs() {
+    need!();
+    let netns = Arc::new(NetnsThread::create().unwrap());
+    let add = |names: Vec<(String, String)>| {
+        let made = netns.run(move || {
+            names.iter().try_for_each(|(near, far)| {
+                let near = rtnl::VethEnd { name: near, netns: None };
+                rtnl::create_veth(near, rtnl::VethEnd { name: far, netns: None }, 1500)
+            })
+        });
+        made.unwrap().unwrap();
+    };
+    let names = ["lan0".to_owned()];
+    let reads = |job: &dyn Fn(&Counting) -> usize| {
+        let host = Counting { live: Live::in_netns(Arc::clone(&netns)), read: Mutex::default() };
+        let devices = job(&host);
+        (devices, host.read.into_inner().unwrap())
+    };
+    let of_processes = |read: &[PathBuf]| {
+        let second = |path: &PathBuf| path.iter().nth(2).and_then(|n| n.to_str()?.parse().ok());
+        let is_process =
+            |path: &&PathBuf| path.starts_with("/proc") && second(path).is_some_and(|n: u32| n > 0);
+        read.iter().filter(is_process).count()
+    };
+    let alone = |host: &Counting| discover::devices(host, &names).netdevs.len();
+    let whole = |host: &Counting| discover::snapshot(host).netdevs.len();
+
+    add(vec![("lan0".into(), "far0".into())]);
+    let (devices, few) = reads(&alone);
+    assert_eq!(devices, 1);
+    let (_, all_of_few) = reads(&whole);
+    add((0..40).map(|n| (format!("near{n}"), format!("away{n}"))).collect());
+    let (devices, many) = reads(&alone);
+    assert_eq!(devices, 1);
+    assert_eq!(few, many);
+    let (devices, all_of_many) = reads(&whole);
+    assert_eq!(devices, 82);
+    assert!(all_of_many.len() > all_of_few.len() + 80, "the count sees nothing");
+    assert!(!few.iter().any(|path| path.ends_with("config.gz")), "the kernel's configuration");
+    // Nor with that of programs.
+    assert_eq!(of_processes(&few), 0, "{few:?}");
+    assert!(of_processes(&all_of_few) > 1, "the count sees nothing");
+}

@@ -1,0 +1,347 @@
+//! Does the verdict keep its promises? Simulated experiments with known truth, seeded.
+
+use crate::simulated::{Truth, refuse, simulate};
+use linerate::decide::experiment::{Leaning, Verdict, analyse, compare, precise_enough};
+use linerate::model::goal::{Combination, Design, Factor, Varied};
+use linerate::model::measurement::{Direction, Experiment, RefusalCode};
+use linerate::model::units::BitRate;
+
+fn two(multiple: f64, cv: f64, blocks: u32, seed: u64) -> Truth {
+    Truth {
+        candidates: vec![("as-found", 1.0), ("other", multiple)],
+        cv,
+        blocks,
+        seed,
+        ..Truth::default()
+    }
+}
+
+/// A user who tests the same settings under three names must not be told to change anything.
+#[test]
+fn equal_settings_are_hardly_ever_called_different() {
+    let mut claims = 0;
+    let mut losers = 0;
+    for seed in 0..200 {
+        let truth = Truth {
+            candidates: vec![("as-found", 1.0), ("a", 1.0), ("b", 1.0), ("c", 1.0)],
+            cv: 0.05,
+            seed,
+            ..Truth::default()
+        };
+        let analysis = analyse(&simulate(&truth));
+        claims += usize::from(
+            analysis
+                .candidates
+                .iter()
+                .any(|c| matches!(c.verdict, Verdict::Better | Verdict::Worse)),
+        );
+        losers += usize::from(!analysis.best.unwrap().behind.is_empty());
+    }
+    assert!(claims <= 10, "{claims} of 200 A/A runs claimed a difference");
+    assert!(losers <= 10, "{losers} of 200 A/A runs left a candidate out of the best set");
+}
+
+/// A gain of 3 % in a steady lab must not be missed.
+#[test]
+fn a_real_gain_is_found() {
+    // Both directions halve the variance; the claim needs the interval beyond 1 %, not beyond 0.
+    let found = (0..200)
+        .filter(|&seed| {
+            let analysis = analyse(&simulate(&two(1.03, 0.02, 10, seed)));
+            analysis.candidate("other").unwrap().verdict == Verdict::Better
+        })
+        .count();
+    assert!(found >= 180, "a gain of 3 % was found in {found} of 200 runs");
+}
+
+#[test]
+fn a_real_loss_is_found_and_leaves_the_best_set() {
+    let found = (0..100)
+        .filter(|&seed| {
+            let analysis = analyse(&simulate(&two(0.9, 0.02, 10, seed)));
+            analysis.candidate("other").unwrap().verdict == Verdict::Worse
+                && !analysis.best.unwrap().includes("other")
+        })
+        .count();
+    assert!(found >= 98, "a loss of 10 % was found in {found} of 100 runs");
+}
+
+/// How often the interval of a candidate that is 1.2 times the baseline holds 1.2.
+fn coverage(truth: &Truth, runs: u64) -> f64 {
+    let held = (0..runs)
+        .filter(|&seed| {
+            let experiment = simulate(&Truth { seed, ..truth.clone() });
+            let effect = compare(&experiment, "other", "as-found").unwrap();
+            effect.low <= 1.2 && 1.2 <= effect.high
+        })
+        .count();
+    held as f64 / runs as f64
+}
+
+/// What noise there may be: normal; with outliers (three degrees of freedom); a machine that slows
+/// down by 2 % from block to block, also while a block runs.
+fn noises() -> [(&'static str, Truth); 3] {
+    let normal = two(1.2, 0.05, 10, 0);
+    [
+        ("normal", normal.clone()),
+        ("heavy-tailed", Truth { heavy: true, ..normal.clone() }),
+        ("linear drift", Truth { drift: -0.02, ..normal }),
+    ]
+}
+
+fn assert_coverage(runs: u64) {
+    for (name, truth) in noises() {
+        let share = coverage(&truth, runs);
+        eprintln!("{name}: {share} of {runs} intervals held the truth");
+        assert!((0.93..=0.97).contains(&share), "{name}: coverage {share}");
+    }
+}
+
+#[test]
+fn a_95_percent_interval_holds_the_truth_95_times_in_100() {
+    assert_coverage(1500);
+}
+
+/// `cargo test --release --test honesty -- --ignored --nocapture`; docs/tune-analysis.md has what
+/// came out.
+#[test]
+#[ignore = "30,000 simulated experiments"]
+fn a_95_percent_interval_holds_the_truth_over_10_000_simulations() {
+    assert_coverage(10_000);
+}
+
+/// Two by two by two: `rps`, `offload` and `governor`, with the given effects as multiples.
+fn factorial(rps: f64, offload: f64, together: f64, cv: f64, seed: u64) -> Experiment {
+    let names = ["000", "001", "010", "011", "100", "101", "110", "111"];
+    let multiple = |name: &str| {
+        let on = |at: usize| name.as_bytes()[at] == b'1';
+        let (a, b) = (on(0), on(1));
+        (if a { rps } else { 1.0 })
+            * (if b { offload } else { 1.0 })
+            * (if a && b { together } else { 1.0 })
+    };
+    let candidates = names.iter().map(|n| (*n, multiple(n))).collect();
+    let mut experiment = simulate(&Truth { candidates, cv, blocks: 10, seed, ..Truth::default() });
+    let level = |c: char| if c == '1' { "on" } else { "off" }.to_owned();
+    let combination = |name: &&str| Combination {
+        candidate: (*name).to_owned(),
+        levels: name.chars().map(level).collect(),
+    };
+    let factor = |name: &str| Factor { name: name.into(), levels: vec!["off".into(), "on".into()] };
+    experiment.design = Design::Factorial(Varied {
+        factors: ["rps", "offload", "governor"].map(factor).to_vec(),
+        combinations: names.iter().map(combination).collect(),
+    });
+    experiment
+}
+
+#[test]
+fn a_factorial_finds_each_factor_and_what_two_do_together() {
+    let analysis = analyse(&factorial(1.3, 0.8, 1.2, 0.02, 4));
+    let found: Vec<(String, f64, Verdict)> = analysis
+        .effects
+        .iter()
+        .map(|e| {
+            let names: Vec<&str> = e.steps.iter().map(|s| s.factor.as_str()).collect();
+            (names.join(" "), e.effect.unwrap().ratio, e.verdict)
+        })
+        .collect();
+    // Averaged over the other: half of what both do together is counted with each.
+    let half = 1.2_f64.sqrt();
+    let expected = [
+        ("rps", 1.3 * half, Some(Verdict::Better)),
+        ("offload", 0.8 * half, Some(Verdict::Worse)),
+        ("governor", 1.0, None),
+        ("rps offload", 1.2, Some(Verdict::Better)),
+        ("rps governor", 1.0, None),
+        ("offload governor", 1.0, None),
+    ];
+    assert_eq!(found.len(), expected.len());
+    for ((name, ratio, verdict), (what, truth, claim)) in found.iter().zip(expected) {
+        assert_eq!(name, what);
+        assert!((ratio / truth - 1.0).abs() < 0.03, "{name}: {ratio} instead of {truth}");
+        match claim {
+            Some(claim) => assert_eq!(*verdict, claim, "{name}"),
+            None => assert!(!matches!(verdict, Verdict::Better | Verdict::Worse), "{name}"),
+        }
+    }
+}
+
+#[test]
+fn factors_that_do_nothing_are_hardly_ever_called_effects() {
+    let claims = (0..200)
+        .filter(|&seed| {
+            let effects = analyse(&factorial(1.0, 1.0, 1.0, 0.05, seed)).effects;
+            effects.iter().any(|e| matches!(e.verdict, Verdict::Better | Verdict::Worse))
+        })
+        .count();
+    assert!(claims <= 10, "{claims} of 200 runs claimed an effect");
+}
+
+#[test]
+fn a_factorial_with_a_hole_gives_no_effects_and_says_so() {
+    let mut experiment = factorial(1.3, 0.9, 1.0, 0.02, 4);
+    if let Design::Factorial(varied) = &mut experiment.design {
+        varied.combinations.pop();
+    }
+    let analysis = analyse(&experiment);
+    assert!(analysis.effects.is_empty());
+    assert!(
+        analysis.notes.iter().any(|n| n.contains("not every combination")),
+        "{:?}",
+        analysis.notes
+    );
+}
+
+#[test]
+fn no_practical_difference_is_said_when_it_is_known() {
+    let truth = two(1.0, 0.004, 10, 3);
+    let analysis = analyse(&simulate(&truth));
+    assert_eq!(analysis.candidate("other").unwrap().verdict, Verdict::NoPracticalDifference);
+    assert!(precise_enough(&simulate(&truth)));
+    assert!(!precise_enough(&simulate(&two(1.0, 0.05, 10, 3))), "too wide to stop");
+    assert!(
+        !precise_enough(&simulate(&two(1.0, 0.0001, 5, 3))),
+        "with 5 blocks no p of 0.05 can come out, however narrow the interval"
+    );
+}
+
+#[test]
+fn five_blocks_suggest_but_do_not_prove() {
+    let analysis = analyse(&simulate(&two(2.0, 0.02, 5, 1)));
+    let other = analysis.candidate("other").unwrap();
+    assert_eq!(other.verdict, Verdict::Undecided(Some(Leaning::Better)));
+    assert!((other.overall.unwrap().p.unwrap() - 1.0 / 16.0).abs() < 1e-12);
+    assert!(analysis.exploratory.iter().any(|why| why.contains("1 in 16")), "{analysis:?}");
+}
+
+#[test]
+fn two_blocks_are_refused() {
+    let analysis = analyse(&simulate(&two(2.0, 0.02, 2, 1)));
+    assert_eq!(analysis.refused.as_deref(), Some("2 usable blocks; at least 3 are needed"));
+    assert!(analysis.best.is_none());
+    assert_eq!(analysis.candidate("other").unwrap().verdict, Verdict::NotMeasured);
+}
+
+/// Interleaving is there for this: the machine gets 4 % slower with every block.
+#[test]
+fn drift_is_reported_and_does_not_spoil_the_ratio() {
+    let truth = Truth { drift: -0.04, block_cv: 0.0, ..two(1.5, 0.01, 10, 5) };
+    let analysis = analyse(&simulate(&truth));
+    let drift = analysis.noise.drift.unwrap();
+    assert!(drift.is_shown() && (drift.per_block + 0.04).abs() < 0.005, "{drift:?}");
+    let effect = analysis.candidate("other").unwrap().overall.unwrap();
+    assert!((effect.ratio - 1.5).abs() < 0.03 && effect.half_width() < 0.02, "{effect:?}");
+}
+
+#[test]
+fn the_noise_floor_is_the_noise() {
+    let truth = Truth { blocks: 200, ..two(1.0, 0.05, 200, 5) };
+    let noise = analyse(&simulate(&truth)).noise;
+    assert_eq!(noise.pairs, 400);
+    assert!((noise.cv.unwrap() - 0.05).abs() < 0.005, "{noise:?}");
+}
+
+#[test]
+fn refused_cells_are_left_out_and_counted_but_outliers_stay() {
+    let mut experiment = simulate(&two(1.5, 0.01, 10, 5));
+    let clean = analyse(&experiment).candidate("other").unwrap().overall.unwrap();
+    let hit = experiment
+        .cells
+        .iter_mut()
+        .find(|c| c.candidate == "other" && c.measurement.direction == Direction::Up)
+        .unwrap();
+    hit.measurement.flows[0].goodput.0 /= 10.0;
+
+    let with_outlier = analyse(&experiment).candidate("other").unwrap().overall.unwrap();
+    assert_eq!(with_outlier.blocks, 10, "an outlier without a reason is data");
+    assert!(with_outlier.ratio < clean.ratio - 0.1);
+
+    let hit = experiment
+        .cells
+        .iter_mut()
+        .find(|c| c.candidate == "other" && c.measurement.direction == Direction::Up)
+        .unwrap();
+    refuse(hit, RefusalCode::Throttled, "CPU0 at 600 of 1500 MHz");
+    let analysis = analyse(&experiment);
+    let effect = analysis.candidate("other").unwrap().overall.unwrap();
+    assert_eq!(effect.blocks, 9, "a block with one direction missing is not comparable");
+    assert!((effect.ratio - clean.ratio).abs() < 0.02);
+    assert_eq!((analysis.cells, analysis.refused_cells), (80, 1));
+    assert_eq!(analysis.refusals[0].code, RefusalCode::Throttled);
+    assert_eq!(analysis.refusals[0].example, "CPU0 at 600 of 1500 MHz");
+}
+
+#[test]
+fn a_block_whose_baseline_lost_a_cell_still_counts() {
+    let mut experiment = simulate(&two(1.5, 0.01, 10, 5));
+    refuse(&mut experiment.cells[0], RefusalCode::NoTraffic, "nothing arrived");
+    assert_eq!(analyse(&experiment).candidate("other").unwrap().overall.unwrap().blocks, 10);
+}
+
+/// A line of 2.65 Gbit/s: TCP at 2.5 Gbit/s fills it.
+fn at_line(multiple: f64) -> Experiment {
+    let mut experiment = simulate(&two(multiple, 0.001, 10, 5));
+    experiment.cells.retain(|c| c.measurement.direction == Direction::Down);
+    experiment.directions = vec![Direction::Down];
+    for cell in &mut experiment.cells {
+        cell.measurement.flows[0].goodput =
+            BitRate(2.5e9 * if cell.candidate == "other" { multiple.min(1.0) } else { 1.0 });
+    }
+    experiment.link = Some(BitRate(2.65e9));
+    experiment
+}
+
+#[test]
+fn where_all_fill_the_line_cpu_time_is_compared_and_not_the_rate() {
+    let mut experiment = at_line(1.0);
+    for cell in &mut experiment.cells {
+        let saves = if cell.candidate == "other" { 0.5 } else { 1.0 };
+        for cpu in &mut cell.measurement.cpus {
+            cpu.softirq *= saves;
+            cpu.irq *= saves;
+        }
+    }
+    let analysis = analyse(&experiment);
+    assert!(analysis.at_line[0].by_cpu);
+    let other = analysis.candidate("other").unwrap();
+    assert!((other.overall.unwrap().ratio - 2.0).abs() < 0.05, "{:?}", other.overall);
+    assert_eq!(other.verdict, Verdict::Better);
+    assert!((other.rates[0].median.unwrap().0 - 2.5e9).abs() < 1e6, "the table still has rates");
+    assert!(analysis.notes[0].contains("the line limits"), "{:?}", analysis.notes);
+
+    experiment.link = None;
+    let analysis = analyse(&experiment);
+    assert!(analysis.at_line.is_empty() && analysis.notes.is_empty(), "no line, no limit");
+    assert_eq!(analysis.candidate("other").unwrap().verdict, Verdict::NoPracticalDifference);
+}
+
+/// It may spend little CPU time on a packet and yet carry half.
+#[test]
+fn where_one_stays_below_the_line_rates_are_compared() {
+    let analysis = analyse(&at_line(0.5));
+    assert_eq!(analysis.at_line[0].candidates, ["as-found"]);
+    assert!(!analysis.at_line[0].by_cpu);
+    assert!((analysis.candidate("other").unwrap().overall.unwrap().ratio - 0.5).abs() < 1e-3);
+    assert!(analysis.notes[0].contains("lower bounds"), "{:?}", analysis.notes);
+}
+
+#[test]
+fn without_cpu_figures_the_full_line_is_only_noted() {
+    let mut experiment = at_line(1.0);
+    experiment.cells.iter_mut().for_each(|c| c.measurement.cpus.clear());
+    let analysis = analyse(&experiment);
+    assert!(!analysis.at_line[0].by_cpu);
+    assert!(analysis.notes[0].contains("the line limits"), "{:?}", analysis.notes);
+}
+
+#[test]
+fn comparing_the_other_way_round_gives_the_inverse() {
+    let experiment = simulate(&Truth::default());
+    let there = compare(&experiment, "rps-all", "one-cpu").unwrap();
+    let back = compare(&experiment, "one-cpu", "rps-all").unwrap();
+    assert!((there.ratio * back.ratio - 1.0).abs() < 1e-12);
+    assert!((there.low * back.high - 1.0).abs() < 1e-12);
+    assert!(compare(&experiment, "rps-all", "rps-all").is_none());
+    assert!(compare(&experiment, "rps-all", "no such").is_none());
+}

@@ -1,0 +1,34 @@
+//! What needs neither root nor a network: parsers, planner and statistics on captured and made
+//! machines, other people's figures, and the rules that the tree keeps.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(clippy::disallowed_methods, clippy::print_stderr, reason = "tests set their own scene")]
+
+#[path = "../program/mod.rs"]
+mod program;
+#[path = "../scene/mod.rs"]
+mod scene;
+mod simulated;
+
+mod analysis_oracle;
+mod architecture;
+mod archive;
+mod bad_input;
+mod corpus;
+mod costs;
+mod evidence;
+mod field;
+mod honesty;
+mod knobs;
+mod licences;
+mod mlrsearch_oracle;
+mod outcomes;
+mod reasons;
+mod replay;
+mod report;
+mod scenes;
+mod setup_script;
+mod show_schema;
+mod size;
+mod tree;
+mod words;

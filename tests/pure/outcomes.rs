@@ -1,0 +1,225 @@
+//! Settings that somebody measured on a real router and published, against what the planner's model
+//! says of them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+
+use linerate::decide::plan::{self, Profile, Request, Traffic, cost};
+use linerate::machine::discover;
+use linerate::machine::host::Tree;
+use linerate::model::measurement::Direction;
+use linerate::model::plan::Candidate;
+use linerate::model::snapshot::Snapshot;
+
+#[derive(Debug, Deserialize)]
+struct File {
+    case: Vec<Case>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Case {
+    id: String,
+    source: String,
+    direction: Direction,
+    profile: String,
+    line: Option<f64>,
+    flows: Option<u32>,
+    setting: Vec<Setting>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Setting {
+    name: String,
+    figure: f64,
+    host: String,
+}
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/outcomes")
+}
+
+fn cases() -> Vec<Case> {
+    let text = std::fs::read_to_string(fixtures().join("outcomes.toml")).unwrap();
+    let file: File = toml::from_str(&text).unwrap();
+    file.case
+}
+
+/// The trees, unpacked once.
+fn trees() -> &'static Path {
+    static TREES: OnceLock<PathBuf> = OnceLock::new();
+    TREES.get_or_init(|| {
+        let into = Path::new(env!("CARGO_TARGET_TMPDIR")).join("outcomes");
+        let _gone = std::fs::remove_dir_all(&into);
+        std::fs::create_dir_all(&into).unwrap();
+        let status = Command::new("tar")
+            .arg("-xzf")
+            .arg(fixtures().join("hosts.tar.gz"))
+            .arg("-C")
+            .arg(&into)
+            .status()
+            .unwrap();
+        assert!(status.success());
+        into
+    })
+}
+
+fn look(setting: &Setting) -> Snapshot {
+    discover::snapshot(&Tree::open(&trees().join(&setting.host)).unwrap())
+}
+
+fn nothing() -> Candidate {
+    Candidate {
+        name: String::new(),
+        title: String::new(),
+        reason: String::new(),
+        settings: Vec::new(),
+    }
+}
+
+fn request(case: &Case) -> Request {
+    let traffic = Traffic { flows: case.flows, ..Traffic::default() };
+    Request { profile: case.profile.parse::<Profile>().unwrap(), traffic }
+}
+
+/// What the model says of each setting.
+fn predictions(case: &Case) -> Vec<Option<cost::Prediction>> {
+    let request = request(case);
+    let of = |setting: &Setting| {
+        let snapshot = look(setting);
+        cost::Model::new(&snapshot, &request.traffic, request.profile).predict(&nothing()).unwrap()
+    };
+    case.setting.iter().map(of).collect()
+}
+
+/// What a case's line allows: figures near it are lower bounds.
+fn at_line(case: &Case, figure: f64) -> bool {
+    case.line.is_some_and(|line| figure > 0.93 * line)
+}
+
+/// A pair of settings, the worse first.
+struct Pair {
+    case: Case,
+    worse: Setting,
+    better: Setting,
+    measured: f64,
+    /// Ratio by the model, capped by the line.
+    predicted: f64,
+    range: cost::Range,
+    right: bool,
+    inside: bool,
+}
+
+fn pairs() -> Vec<Pair> {
+    let mut all = Vec::new();
+    for case in cases() {
+        let told = predictions(&case);
+        for i in 0..told.len() {
+            for j in i + 1..told.len() {
+                let (a, b) =
+                    if case.setting[i].figure <= case.setting[j].figure { (i, j) } else { (j, i) };
+                let (worse, better) = (case.setting[a].clone(), case.setting[b].clone());
+                // Of two figures at the end of the line nobody knows which is the larger.
+                if at_line(&case, worse.figure) {
+                    continue;
+                }
+                let (Some(x), Some(y)) = (&told[a], &told[b]) else {
+                    panic!("{}: nothing is predicted", case.id);
+                };
+                let directions = [case.direction, Direction::Both, Direction::Down];
+                let ratio = directions.into_iter().find_map(|d| y.ratio(x, d)).unwrap();
+                let measured = better.figure / worse.figure;
+                let bounded = at_line(&case, better.figure);
+                let line = case.line.map_or(f64::INFINITY, |line| line / worse.figure);
+                let predicted = match bounded {
+                    true if ratio.mid > measured => measured,
+                    _ => ratio.mid.min(line),
+                };
+                let none = measured <= 1.05;
+                let carried = x.carried;
+                let one = cost::Range { low: 1.0, mid: 1.0, high: 1.0 };
+                let range = plan::calibrated(if carried { one } else { ratio });
+                let right = if none { carried || ratio.mid < 1.1 } else { ratio.mid > 1.03 };
+                let predicted = if none && carried { 1.0 } else { predicted };
+                let inside = (range.low..=range.high).contains(&measured)
+                    || (bounded && range.high >= measured)
+                    || (none && carried);
+                let case = case.clone();
+                all.push(Pair { case, worse, better, measured, predicted, range, right, inside });
+            }
+        }
+    }
+    all
+}
+
+/// First line of the plan for the worse setting.
+fn plan_of(pair: &Pair) -> String {
+    let snapshot = look(&pair.worse);
+    let request = request(&pair.case);
+    let found = plan::candidates_for(&snapshot, &request);
+    let chosen = found.get(&found.preferred).unwrap();
+    let line = plan::headline(&snapshot, &request, &found, chosen).unwrap();
+    line.trim_start_matches("expected gain: ").to_owned()
+}
+
+const MODEL: &str = include_str!("planning.md");
+
+/// `docs/planning.md`: the model in words, and how it did. `LINERATE_DOCS=write` writes it.
+#[test]
+fn published_outcomes_are_in_the_right_order_and_the_document_says_so() {
+    let pairs = pairs();
+    let mut text = MODEL.to_owned();
+    text += "| case | from | to | measured | predicted | range | order | plan for the first |\n";
+    text += "|---|---|---|---|---|---|---|---|\n";
+    let mut errors = Vec::new();
+    for pair in &pairs {
+        let at = |bounded: bool| if bounded { "at least " } else { "" };
+        text += &format!(
+            "| [{}]({}) | {} | {} | {}{:.2} | {:.2} | {:.2} to {:.2} | {} | {} |\n",
+            pair.case.id,
+            if pair.case.source.starts_with("http") {
+                pair.case.source.as_str()
+            } else {
+                "../fixtures/outcomes/outcomes.toml"
+            },
+            pair.worse.name,
+            pair.better.name,
+            at(at_line(&pair.case, pair.better.figure)),
+            pair.measured,
+            pair.predicted,
+            pair.range.low,
+            pair.range.high,
+            if pair.right { "right" } else { "**wrong**" },
+            plan_of(pair)
+        );
+        errors.push((pair.predicted / pair.measured).ln().abs().exp());
+    }
+    errors.sort_by(f64::total_cmp);
+    let right = pairs.iter().filter(|p| p.right).count();
+    let inside = pairs.iter().filter(|p| p.inside).count();
+    let median = errors[errors.len() / 2];
+    text += &format!(
+        "\n{right} of {} pairs are in the right order; the median error of a ratio is {median:.2}; \
+         {inside} of the measured ratios lie in their range.\n",
+        pairs.len()
+    );
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/planning.md");
+    if std::env::var_os("LINERATE_DOCS").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let wrong: Vec<String> = pairs
+        .iter()
+        .filter(|p| !p.right)
+        .map(|p| format!("{}: {} -> {} {:.2}", p.case.id, p.worse.name, p.better.name, p.predicted))
+        .collect();
+    assert!(right * 100 >= pairs.len() * 95, "{wrong:?}");
+    assert!(median <= 1.25, "{median}");
+    assert!(inside * 10 >= pairs.len() * 8, "{inside} of {}", pairs.len());
+    let written = std::fs::read_to_string(&path).unwrap();
+    assert!(
+        written == text,
+        "docs/planning.md is not what the model says today: LINERATE_DOCS=write"
+    );
+}

@@ -1,0 +1,729 @@
+//! What `check` must find and what it must not: each rule against a router with one thing broken, and
+//! against one that looks alike and is well; the five field systems before and after their tuning.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use crate::program;
+use linerate::decide::diagnose::{self, Diagnosis, Subject, Window};
+use linerate::machine::discover;
+use linerate::machine::host::{Archive, HostRead, Tree};
+use linerate::model::condition::Condition;
+use linerate::model::finding::Severity;
+use linerate::model::snapshot::Snapshot;
+use linerate::model::telemetry::{CpuRates, Interval, IrqRates};
+use linerate::model::units::CpuId;
+
+use crate::scene;
+
+/// A directory for as long as a test needs it.
+struct Machine(PathBuf);
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+
+fn directory() -> Machine {
+    let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let name = format!("linerate-check-{}-{number}", std::process::id());
+    Machine(std::env::temp_dir().join(name))
+}
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The well tuned router with lines of a scene that replace or add files.
+fn tuned_with(patch: &str) -> (Snapshot, Condition) {
+    let text = std::fs::read_to_string(format!("{ROOT}/fixtures/scenes/well-tuned-4-igb.txt"));
+    let patch = scene::read(patch).unwrap_or_else(|line| panic!("no line of a scene: {line}"));
+    let mut nodes = scene::read(&text.unwrap()).unwrap();
+    nodes.retain(|(path, _)| patch.iter().all(|(other, _)| other != path));
+    // Of a patch made of several, the last word counts.
+    let last = |at: usize, path: &String| patch.iter().skip(at + 1).all(|(other, _)| other != path);
+    let patch = patch.iter().enumerate().filter(|(at, (path, _))| last(*at, path));
+    nodes.extend(patch.map(|(_, node)| node.clone()));
+    // One file rather than hundreds, for each of many cases.
+    let machine = directory();
+    std::fs::create_dir_all(&machine.0).unwrap();
+    let file = machine.0.join("capture.tar.gz");
+    std::fs::write(&file, scene::archive(&nodes, 0)).unwrap();
+    look(&Archive::open(&file).unwrap())
+}
+
+fn look(host: &dyn HostRead) -> (Snapshot, Condition) {
+    let snapshot = discover::snapshot(host);
+    let condition = discover::condition(host, &snapshot);
+    (snapshot, condition)
+}
+
+fn check((snapshot, condition): &(Snapshot, Condition)) -> Diagnosis {
+    diagnose::diagnose(&Subject::new(snapshot, condition, None), &[])
+}
+
+fn named(told: &Diagnosis) -> Vec<(Severity, &str)> {
+    told.findings.iter().map(|f| (f.severity, f.rule.as_str())).collect()
+}
+
+fn grave(told: &Diagnosis) -> Vec<&str> {
+    let grave = told.findings.iter().filter(|f| f.severity >= Severity::Warning);
+    grave.map(|f| f.rule.as_str()).collect()
+}
+
+use Severity::{Critical, Info, Notice, Warning};
+
+const GENERIC: &str = "/proc/crypto <<\nname         : chacha20\ndriver       : chacha20-generic\n\
+                       module       : kernel\npriority     : 100\n.\n";
+
+/// The first card at 100 Mbit/s, with what both ends tell.
+fn speeds(told: &str) -> String {
+    format!("{}/speed: 100\n/linerate/nic/eth0.json: {{\"speeds\":{{{told}}}}}\n", eth(0))
+}
+
+const PPPOE: &str = "\
+/linerate/link_kinds.json: {\"ppp0\":\"ppp\"}
+/linerate/links.json: {\"ppp0\":{\"ipv4\":1},\"eth1\":{\"ipv4\":1}}
+/sys/class/net/ppp0 -> ../../devices/virtual/net/ppp0
+/sys/devices/virtual/net/ppp0/ifindex: 9
+/sys/devices/virtual/net/ppp0/type: 512
+/sys/devices/virtual/net/ppp0/operstate: unknown
+/sys/devices/virtual/net/ppp0/mtu: 1492
+/sys/devices/virtual/net/ppp0/queues/rx-0/rps_cpus: 0
+/proc/net/pppoe <<
+Id       Address              Device
+00000100 02:00:00:00:00:01    eth0
+.
+/proc/net/route <<
+Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT
+ppp0\t00000000\t00000000\t0001\t0\t0\t0\t00000000\t0\t0\t0
+.
+/linerate/nftables.json: {\"rules\":30,\"forward_rules\":18,\"nat\":true,\"masquerade_devices\":[\"ppp0\"],\"clamps_mss\":true,\"flowtables\":[{\"name\":\"inet ft\",\"devices\":[\"ppp0\",\"eth1\"],\"hardware\":false}]}
+";
+const NO_FLOWTABLE: &str = "/linerate/nftables.json: {\"rules\":30,\"forward_rules\":18,\"nat\":true,\"masquerade_devices\":[\"eth0\"],\"clamps_mss\":true,\"flowtables\":[]}\n";
+const SWITCH: &str = "\
+/linerate/link_kinds.json: {\"lan1\":\"dsa\"}
+/sys/class/net/lan1 -> ../../devices/platform/sw/net/lan1
+/sys/devices/platform/sw/net/lan1/ifindex: 12
+/sys/devices/platform/sw/net/lan1/iflink: 3
+/sys/devices/platform/sw/net/lan1/operstate: up
+/sys/devices/platform/sw/net/lan1/mtu: 1500
+/sys/devices/platform/sw/net/lan1/uevent: DEVTYPE=dsa
+";
+const ONE_QUEUE: &str = "\
+/proc/interrupts <<
+            CPU0       CPU1       CPU2       CPU3
+ 40:   25000000          0          0          0  PCI-MSIX-0000:01:00.0    1-edge      eth0-TxRx-0
+ 41:          0   25000000          0          0  PCI-MSIX-0000:01:00.0    2-edge      eth0-TxRx-1
+ 42:          0          0   25000000          0  PCI-MSIX-0000:01:00.0    3-edge      eth0-TxRx-2
+ 43:          0          0          0   25000000  PCI-MSIX-0000:01:00.0    4-edge      eth0-TxRx-3
+ 50:   90000000          0          0          0  PCI-MSIX-0000:02:00.0    1-edge      eth1-TxRx-0
+ 51:          0         80          0          0  PCI-MSIX-0000:02:00.0    2-edge      eth1-TxRx-1
+ 52:          0          0         90          0  PCI-MSIX-0000:02:00.0    3-edge      eth1-TxRx-2
+ 53:          0          0          0         70  PCI-MSIX-0000:02:00.0    4-edge      eth1-TxRx-3
+.
+";
+const BRIDGE: &str = "\
+/linerate/link_kinds.json: {\"br0\":\"bridge\"}
+/sys/class/net/br0 -> ../../devices/virtual/net/br0
+/sys/devices/virtual/net/br0/ifindex: 20
+/sys/devices/virtual/net/br0/operstate: up
+/sys/devices/virtual/net/br0/mtu: 1500
+/sys/devices/virtual/net/br0/bridge/bridge_id: 8000.020000000001
+/sys/devices/pci0000:00/0000:01:00.0/net/eth0/master -> ../../../../virtual/net/br0
+/sys/devices/pci0000:00/0000:02:00.0/net/eth1/master -> ../../../../virtual/net/br0
+";
+const LITTLE: &str = "\
+/sys/devices/system/cpu/cpu{0-1}/cpu_capacity: 400
+/sys/devices/system/cpu/cpu{2-3}/cpu_capacity: 1024
+";
+const TUNNEL: &str = "\
+/linerate/link_kinds.json: {\"wg0\":\"wireguard\"}
+/sys/class/net/wg0 -> ../../devices/virtual/net/wg0
+/sys/devices/virtual/net/wg0/ifindex: 30
+/sys/devices/virtual/net/wg0/operstate: unknown
+/sys/devices/virtual/net/wg0/mtu: 1420
+";
+const USB_NIC: &str = "\
+/sys/class/net/eth2 -> ../../devices/pci0000:00/0000:00:14.0/usb1/1-2/1-2:1.0/net/eth2
+/sys/devices/pci0000:00/0000:00:14.0/usb1/1-2/1-2:1.0/net/eth2/ifindex: 7
+/sys/devices/pci0000:00/0000:00:14.0/usb1/1-2/1-2:1.0/net/eth2/operstate: up
+/sys/devices/pci0000:00/0000:00:14.0/usb1/1-2/1-2:1.0/net/eth2/mtu: 1500
+/sys/devices/pci0000:00/0000:00:14.0/usb1/1-2/1-2:1.0/net/eth2/device -> ../../../1-2:1.0
+/sys/devices/pci0000:00/0000:00:14.0/usb1/1-2/1-2:1.0/subsystem -> ../../../../../../bus/usb
+/sys/bus/usb/drivers/x: y
+/sys/devices/pci0000:00/0000:00:14.0/usb1/1-2/version: 2.10
+";
+
+/// All lines of both cards on some CPU.
+fn lines_on(first: &str, second: &str) -> String {
+    format!(
+        "/proc/irq/{{40-43}}/smp_affinity_list: {first}\n\
+         /proc/irq/{{40-43}}/effective_affinity_list: {first}\n\
+         /proc/irq/{{50-53}}/smp_affinity_list: {second}\n\
+         /proc/irq/{{50-53}}/effective_affinity_list: {second}\n"
+    )
+}
+
+fn eth(n: u32) -> String {
+    format!("/sys/devices/pci0000:00/0000:0{}:00.0/net/eth{n}", n + 1)
+}
+
+/// Rule, how grave where it must be found, and what makes the well tuned router so; `None` for what
+/// looks alike and is well.
+type Case = (&'static str, Option<Severity>, String);
+
+fn cases() -> Vec<Case> {
+    let yes = |rule, severity, patch: String| (rule, Some(severity), patch);
+    let no = |rule, patch: String| (rule, None, patch);
+    let openwrt = |options: &str| {
+        format!(
+            "/etc/config/firewall <<\nconfig defaults\n{options}\nconfig zone\n\toption name 'wan'\n\
+             \toption masq '1'\n\toption mtu_fix '1'\n\toption network 'wan'\n.\n\
+             /etc/config/network <<\nconfig interface 'wan'\n\toption device 'eth0'\n\
+             config globals 'globals'\n\toption packet_steering '0'\n.\n"
+        )
+    };
+    let steering =
+        "/etc/config/network <<\nconfig globals 'globals'\n\toption packet_steering '1'\n.\n";
+    let script = "/etc/rc.local: echo f > /sys/class/net/eth0/queues/rx-0/rps_cpus\n";
+    let irqbalance = "/proc/77/comm: irqbalance\n/proc/77/cmdline: /usr/sbin/irqbalance\n";
+    let statistics =
+        |n: u32, name: &str, count: u64| format!("{}/statistics/{name}: {count}\n", eth(n));
+    let pcie = "/sys/devices/pci0000:00/0000:01:00.0";
+    let policy = "/sys/devices/system/cpu/cpufreq/policy{0-3}";
+    let config = |lines: &str| format!("/boot/config-6.6.30 <<\n{lines}\n.\n");
+    let nic = |rest: &str| {
+        format!(
+            "/linerate/nic/eth0.json: {{\"channels\":{{\"combined\":4,\"combined-max\":4}},{rest}}}\n"
+        )
+    };
+    let features = |gro: bool, lro: bool, tso: bool| {
+        format!(
+            "/linerate/features/eth0.json: {{\"rx-gro\":{{\"active\":{gro},\"changeable\":true}},\
+             \"rx-lro\":{{\"active\":{lro},\"changeable\":true}},\
+             \"tx-tcp-segmentation\":{{\"active\":{tso},\"changeable\":true}}}}\n"
+        )
+    };
+    let usb_at = |speed: u32, link: u32| {
+        let at = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-2";
+        format!("{USB_NIC}{at}/speed: {speed}\n{at}/1-2:1.0/net/eth2/speed: {link}\n")
+    };
+    let rules = |n: u32, table: bool| {
+        let table = if table {
+            "{\"name\":\"inet ft\",\"devices\":[\"eth0\",\"eth1\"],\"hardware\":false}"
+        } else {
+            ""
+        };
+        format!(
+            "/linerate/nftables.json: {{\"rules\":{n},\"forward_rules\":{n},\"nat\":true,\"masquerade_devices\":[\"eth0\"],\"clamps_mss\":true,\"flowtables\":[{table}]}}\n"
+        )
+    };
+    let snmp = |created: u64| {
+        format!(
+            "/proc/net/snmp <<\nIp: ForwDatagrams FragFails FragCreates\nIp: 80000000 12 {created}\n.\n"
+        )
+    };
+    let softnet = |dropped: &str, squeezed: &str| {
+        let row = |cpu: u32| {
+            let zeros = "00000000 ".repeat(9);
+            format!("017d7840 {dropped} {squeezed} {zeros}{cpu:08x} 00000000 00000000\n")
+        };
+        format!("/proc/net/softnet_stat <<\n{}{}{}{}.\n", row(0), row(1), row(2), row(3))
+    };
+    let hardware = "/linerate/arch: aarch64\n/proc/device-tree/compatible: x,y mediatek,mt7986a\n";
+    let sqm = |table: &str| {
+        format!(
+            "/linerate/qdiscs.json: [{{\"device\":\"eth0\",\"kind\":\"cake\",\"queue\":null}}]\n\
+             /linerate/nftables.json: {{\"rules\":3,\"forward_rules\":2,\"nat\":true,\"masquerade_devices\":[\"eth0\"],\"clamps_mss\":true,\"flowtables\":[{table}]}}\n"
+        )
+    };
+    let soft = "{\"name\":\"inet ft\",\"devices\":[\"eth0\",\"eth1\"],\"hardware\":false}";
+    let hard = "{\"name\":\"inet ft\",\"devices\":[\"eth0\",\"eth1\"],\"hardware\":true}";
+    let kernel = |release: &str| {
+        format!(
+            "/proc/sys/kernel/osrelease: {release}\n/boot/config-{release}: CONFIG_PREEMPT_NONE=y\n"
+        )
+    };
+    vec![
+        yes("lone-cpu", Warning, lines_on("0", "0")),
+        no("lone-cpu", lines_on("0", "1")),
+        no("lone-cpu", lines_on("0", "0") + &format!("{}/queues/rx-{{0-3}}/rps_cpus: e\n", eth(1))),
+        no("lone-cpu", lines_on("0", "0") + "/sys/devices/system/cpu/isolated: 1-3\n"),
+        // A mask of several says nothing of where they go.
+        no("lone-cpu", lines_on("0-3", "0-3") + &ONE_QUEUE.replace("25000000", "7").replace("90000000", "9")),
+        no("lone-cpu", lines_on("0", "0") + &format!("{}/threaded: 1\n{}/threaded: 1\n", eth(0), eth(1))),
+        yes("little-cores", Warning, LITTLE.to_owned() + &lines_on("0", "1")),
+        no("little-cores", LITTLE.to_owned() + &lines_on("2", "3")),
+        no("little-cores", lines_on("0", "1")),
+        yes("immovable-line", Warning, lines_on("0", "0") + "/linerate/fixed_irqs.json: [40,41,42,43]\n"),
+        no("immovable-line", "/linerate/fixed_irqs.json: [40,41,42,43]\n".to_owned() + &lines_on("0", "1")),
+        no("immovable-line", lines_on("0", "0")),
+        yes("rps-own-cpu", Notice, lines_on("0", "0") + &format!("{}/queues/rx-{{0-3}}/rps_cpus: f\n", eth(0))),
+        yes("rps-own-cpu", Notice, format!("{}/queues/rx-2/rps_cpus: 4\n", eth(0))),
+        no("rps-own-cpu", lines_on("0", "0") + &format!("{}/queues/rx-{{0-3}}/rps_cpus: e\n", eth(0))),
+        yes("rps-with-queues", Notice, format!("{}/queues/rx-{{0-3}}/rps_cpus: f\n", eth(0))),
+        no("rps-with-queues", lines_on("0", "1") + &format!("{}/queues/rx-{{0-3}}/rps_cpus: e\n", eth(0))),
+        yes("steered-twice", Notice, PPPOE.replace("ppp0/queues/rx-0/rps_cpus: 0", "ppp0/queues/rx-0/rps_cpus: f")),
+        no("steered-twice", PPPOE.to_owned()),
+        no("steered-twice", lines_on("0", "1") + &PPPOE.replace("ppp0/queues/rx-0/rps_cpus: 0", "ppp0/queues/rx-0/rps_cpus: e")),
+        yes("decimal-mask", Notice, format!("{}/queues/rx-0/rps_cpus: 15\n/sys/devices/system/cpu/{{0-0}}/x: 0\n", eth(0)) + SIX_CPUS),
+        no("decimal-mask", format!("{}/queues/rx-0/rps_cpus: e\n", eth(0)) + SIX_CPUS),
+        no("decimal-mask", format!("{}/queues/rx-0/rps_cpus: 10\n", eth(0)) + SIX_CPUS),
+        yes("rss-defeated", Warning, SWITCH.to_owned() + ONE_QUEUE),
+        no("rss-defeated", SWITCH.to_owned()),
+        no("rss-defeated", ONE_QUEUE.to_owned()),
+        no("rss-defeated", SWITCH.to_owned() + ONE_QUEUE + &format!("{}/queues/rx-0/rps_cpus: e\n", eth(1))),
+        yes("flow-offload-off", Notice, NO_FLOWTABLE.into()),
+        yes("flow-offload-off", Notice, openwrt("\toption flow_offloading '0'") + NO_FLOWTABLE),
+        no("flow-offload-off", NO_FLOWTABLE.replace("\"nat\":true", "\"nat\":false")),
+        no("flow-offload-off", NO_FLOWTABLE.to_owned() + "/proc/sys/net/ipv4/ip_forward: 0\n/proc/sys/net/ipv6/conf/all/forwarding: 0\n"),
+        yes("flow-offload-devices", Warning, PPPOE.replace("[\"ppp0\",\"eth1\"]", "[\"eth0\",\"eth1\"]")),
+        yes("flow-offload-devices", Warning, rules(9, true).replace("[\"eth0\",\"eth1\"]", "[\"eth1\",\"wlan7\"]")),
+        no("flow-offload-devices", PPPOE.to_owned()),
+        yes("flow-offload-unbound", Warning, "/linerate/bound_flows.json: {\"bound\":0,\"hardware\":0,\"complete\":true,\"by\":\"ctnetlink\"}\n".into()),
+        yes("flow-offload-unbound", Warning, openwrt("\toption flow_offloading '1'") + NO_FLOWTABLE),
+        no("flow-offload-unbound", "/linerate/bound_flows.json: {\"bound\":0,\"hardware\":0,\"complete\":true,\"by\":\"ctnetlink\"}\n/proc/sys/net/netfilter/nf_conntrack_count: 7\n".into()),
+        no("flow-offload-unbound", "/linerate/bound_flows.json: {\"bound\":0,\"hardware\":0,\"complete\":false,\"by\":\"ctnetlink\"}\n".into()),
+        yes("flow-offload-sqm", Warning, sqm(hard)),
+        no("flow-offload-sqm", sqm("")),
+        no("flow-offload-sqm", sqm(soft)),
+        yes("hardware-offload-unused", Notice, hardware.into()),
+        no("hardware-offload-unused", hardware.to_owned() + &rules(9, true).replace("\"hardware\":false", "\"hardware\":true")),
+        no("hardware-offload-unused", "/linerate/arch: aarch64\n/proc/device-tree/compatible: x,y rockchip,rk3399\n".into()),
+        yes("bridge-netfilter", Warning, BRIDGE.to_owned() + "/proc/sys/net/bridge/bridge-nf-call-iptables: 1\n"),
+        no("bridge-netfilter", BRIDGE.to_owned() + "/proc/sys/net/bridge/bridge-nf-call-iptables: 0\n"),
+        no("bridge-netfilter", "/proc/sys/net/bridge/bridge-nf-call-iptables: 1\n".into()),
+        yes("large-rule-set", Warning, rules(900, false)),
+        yes("large-rule-set", Notice, rules(900, true)),
+        no("large-rule-set", rules(60, false)),
+        yes("conntrack-full", Critical, "/proc/sys/net/netfilter/nf_conntrack_count: 65000\n".into()),
+        yes("conntrack-full", Warning, "/proc/sys/net/netfilter/nf_conntrack_count: 55000\n".into()),
+        no("conntrack-full", "/proc/sys/net/netfilter/nf_conntrack_count: 40000\n".into()),
+        yes("backlog-drops", Warning, softnet("00002000", "00000010")),
+        yes("backlog-drops", Notice, softnet("00000002", "00000010")),
+        no("backlog-drops", softnet("00000000", "00000010")),
+        yes("budget-squeezes", Notice, softnet("00000000", "00020000")),
+        no("budget-squeezes", softnet("00000000", "00002000")),
+        yes("short-rings", Warning, statistics(0, "rx_missed_errors", 40_000)),
+        no("short-rings", statistics(0, "rx_missed_errors", 0)),
+        no("short-rings", statistics(0, "rx_missed_errors", 40_000) + &nic("\"rings\":{\"rx\":4096,\"rx-max\":4096}")),
+        yes("coalescing-off", Warning, nic("\"coalesce\":{\"rx-usecs\":0,\"rx-frames\":0}")),
+        no("coalescing-off", nic("\"coalesce\":{\"rx-usecs\":0,\"rx-frames\":0,\"use-adaptive-rx\":1}")),
+        no("coalescing-off", nic("\"coalesce\":{\"rx-usecs\":0,\"rx-frames\":32}")),
+        yes("gro-off", Warning, features(false, false, true)),
+        no("gro-off", features(true, false, true)),
+        yes("lro-on", Warning, features(true, true, true)),
+        no("lro-on", features(true, true, true) + "/proc/sys/net/ipv4/ip_forward: 0\n/proc/sys/net/ipv6/conf/all/forwarding: 0\n"),
+        yes("tso-off", Notice, features(true, false, false)),
+        no("tso-off", features(true, false, true)),
+        yes("half-duplex", Critical, format!("{}/duplex: half\n", eth(0))),
+        no("half-duplex", format!("{}/duplex: unknown\n", eth(0))),
+        no("half-duplex", format!("{}/duplex: half\n{}/operstate: down\n", eth(0), eth(0))),
+        yes("slow-link", Warning, format!("{}/speed: 100\n", eth(0))),
+        // Both ends offer more, or this one does not; the other can't, or the port can't.
+        yes("slow-link", Warning, speeds("\"able\":1000,\"advertised\":1000,\"partner\":1000")),
+        yes("slow-link", Warning, speeds("\"able\":1000,\"advertised\":100")),
+        no("slow-link", speeds("\"able\":1000,\"advertised\":1000,\"partner\":100")),
+        no("slow-link", speeds("\"able\":100,\"advertised\":100,\"partner\":100")),
+        no("slow-link", format!("{}/speed: -1\n", eth(0))),
+        no("slow-link", format!("{}/speed: 2500\n", eth(0))),
+        yes("damaged-frames", Warning, statistics(0, "rx_crc_errors", 50_000)),
+        no("damaged-frames", statistics(0, "rx_crc_errors", 9)),
+        yes("pause-storm", Notice, "/linerate/counters/eth0.json: {\"rx_flow_control_xoff\":9000000}\n".into()),
+        no("pause-storm", "/linerate/counters/eth0.json: {\"rx_flow_control_xoff\":900}\n".into()),
+        yes("pppoe-mtu", Warning, PPPOE.replace("mtu: 1492", "mtu: 1500")),
+        no("pppoe-mtu", PPPOE.replace("mtu: 1492", "mtu: 1500") + &format!("{}/mtu: 1508\n", eth(0))),
+        no("pppoe-mtu", PPPOE.to_owned()),
+        yes("no-mss-clamp", Warning, PPPOE.replace("\"clamps_mss\":true", "\"clamps_mss\":false")),
+        no("no-mss-clamp", PPPOE.to_owned()),
+        no("no-mss-clamp", openwrt("") + &PPPOE.replace("\"clamps_mss\":true", "\"clamps_mss\":false")),
+        no("no-mss-clamp", PPPOE.replace("\"clamps_mss\":true,", "")),
+        yes("fragments", Notice, snmp(900_000)),
+        no("fragments", snmp(900)),
+        yes("odd-mtu", Warning, format!("{}/mtu: 1400\n", eth(1))),
+        yes("odd-mtu", Notice, format!("{}/mtu: 9000\n", eth(1))),
+        no("odd-mtu", format!("{}/mtu: 1508\n", eth(1))),
+        yes("pcie-link", Warning, format!("{}/speed: 2500\n{pcie}/current_link_speed: 2.5 GT/s PCIe\n{pcie}/current_link_width: 1\n", eth(0))),
+        no("pcie-link", format!("{}/speed: 2500\n{pcie}/current_link_width: 1\n", eth(0))),
+        no("pcie-link", format!("{pcie}/current_link_speed: 2.5 GT/s PCIe\n{pcie}/current_link_width: 1\n")),
+        yes("usb2", Warning, usb_at(480, 1000)),
+        no("usb2", usb_at(5000, 1000)),
+        no("usb2", usb_at(480, 100)),
+        yes("governor", Warning, format!("{policy}/scaling_governor: powersave\n")),
+        yes("governor", Info, format!("{policy}/scaling_governor: schedutil\n")),
+        // Boards whose way up is long: 48 to 716 MHz on IPQ40xx.
+        yes("governor", Notice, format!("/linerate/arch: armv7l\n{policy}/scaling_governor: ondemand\n{policy}/scaling_min_freq: 48000\n")),
+        // As OpenWrt's filogic has it by default: well where the boot loader left it fast.
+        yes("governor", Warning, format!("{policy}/scaling_governor: userspace\n{policy}/scaling_setspeed: 800000\n")),
+        no("governor", format!("{policy}/scaling_governor: userspace\n{policy}/scaling_setspeed: 2700000\n")),
+        no("governor", format!("{policy}/scaling_governor: powersave\n{policy}/scaling_driver: intel_pstate\n")),
+        yes("frequency-limit", Warning, format!("{policy}/scaling_max_freq: 1200000\n")),
+        no("frequency-limit", format!("{policy}/scaling_max_freq: 2690000\n")),
+        yes("throttled", Critical, "/sys/class/thermal/cooling_device0/cur_state: 3\n".into()),
+        yes("throttled", Notice, "/sys/devices/system/cpu/cpu2/thermal_throttle/core_throttle_count: 41\n".into()),
+        no("throttled", "/sys/class/thermal/cooling_device1/type: pwm-fan\n/sys/class/thermal/cooling_device1/cur_state: 3\n".into()),
+        yes("under-voltage", Critical, "/sys/class/hwmon/hwmon0/name: rpi_volt\n/sys/class/hwmon/hwmon0/in0_lcrit_alarm: 1\n".into()),
+        no("under-voltage", "/sys/class/hwmon/hwmon0/name: rpi_volt\n/sys/class/hwmon/hwmon0/in0_lcrit_alarm: 0\n".into()),
+        no("under-voltage", "/sys/class/hwmon/hwmon0/name: ina219\n/sys/class/hwmon/hwmon0/in0_lcrit_alarm: 1\n".into()),
+        yes("irqbalance", Notice, irqbalance.into()),
+        yes("irqbalance", Warning, irqbalance.to_owned() + LITTLE),
+        yes("irqbalance", Warning, irqbalance.to_owned() + "/etc/rc.local: echo 2 > /proc/irq/40/smp_affinity\n"),
+        no("irqbalance", "/proc/77/comm: irqbalance-ui\n".into()),
+        no("irqbalance", irqbalance.to_owned() + LITTLE + "/etc/default/irqbalance: IRQBALANCE_BANNED_CPULIST=0\n"),
+        yes("packet-steering", Warning, steering.to_owned() + script),
+        yes("packet-steering", Notice, steering.to_owned()),
+        no("packet-steering", steering.to_owned() + NO_FLOWTABLE),
+        no("packet-steering", steering.replace("'1'", "'0'") + script),
+        yes("slow-crypto", Warning, TUNNEL.to_owned() + "/proc/crypto <<\nname         : chacha20\ndriver       : chacha20-generic\nmodule       : kernel\npriority     : 100\n.\n"),
+        no("slow-crypto", TUNNEL.to_owned()),
+        yes("slow-crypto", Warning, TUNNEL.to_owned() + GENERIC + "/linerate/arch: riscv64\n/proc/cpuinfo <<\nprocessor\t: 0\nisa\t: rv64imafdcv_zvkb\n.\n"),
+        no("slow-crypto", TUNNEL.to_owned() + GENERIC + "/linerate/arch: riscv64\n/proc/cpuinfo <<\nprocessor\t: 0\nisa\t: rv64imafdc_zbb\n.\n"),
+        yes("slow-crypto", Warning, TUNNEL.to_owned() + GENERIC + "/linerate/arch: mips\n/proc/cpuinfo <<\nprocessor\t: 0\nisa\t: mips1 mips32r1 mips32r2\n.\n"),
+        no("slow-crypto", TUNNEL.to_owned() + GENERIC + "/linerate/arch: mips\n/proc/modules: chacha_mips 1 0 - Live 0x0\n/proc/cpuinfo <<\nprocessor\t: 0\nisa\t: mips1 mips32r1 mips32r2\n.\n"),
+        no("slow-crypto", "/proc/crypto <<\nname         : chacha20\ndriver       : chacha20-generic\nmodule       : kernel\npriority     : 100\n.\n".into()),
+        yes("tracer-on", Warning, "/sys/kernel/tracing/current_tracer: function\n".into()),
+        yes("tracer-on", Notice, "/sys/kernel/tracing/events/enable: X\n".into()),
+        no("tracer-on", "/sys/kernel/tracing/events/enable: X\n/sys/kernel/tracing/tracing_on: 0\n".into()),
+        yes("debug-kernel", Warning, config("CONFIG_PREEMPT_NONE=y\nCONFIG_PROVE_LOCKING=y")),
+        no("debug-kernel", config("CONFIG_PREEMPT_NONE=y\n# CONFIG_PROVE_LOCKING is not set\nCONFIG_UBSAN=y\nCONFIG_DEBUG_PAGEALLOC=y")),
+        yes("debug-kernel", Warning, config("CONFIG_PREEMPT_NONE=y\nCONFIG_SLUB_DEBUG_ON=y")),
+        no("debug-kernel", config("CONFIG_PREEMPT_NONE=y\nCONFIG_SLUB_DEBUG_ON=y") + "/proc/cmdline: quiet slub_debug=-\n"),
+        yes("debug-kernel", Notice, config("CONFIG_PREEMPT_NONE=y\nCONFIG_DEBUG_PREEMPT=y")),
+        yes("debug-kernel", Warning, config("CONFIG_FUNCTION_TRACER=y\n# CONFIG_DYNAMIC_FTRACE is not set")),
+        // What an excerpt leaves out is not known; PREEMPT has a rule of its own.
+        no("debug-kernel", config("CONFIG_PREEMPT=y\nCONFIG_FUNCTION_TRACER=y\nCONFIG_SMP=y")),
+        yes("preemption", Info, config("CONFIG_PREEMPT=y")),
+        yes("preemption", Notice, config("CONFIG_PREEMPT=y") + TUNNEL),
+        yes("preemption", Warning, config("CONFIG_PREEMPT=y") + TUNNEL + "/linerate/arch: aarch64\n"),
+        no("preemption", config("CONFIG_PREEMPT_VOLUNTARY=y") + TUNNEL),
+        yes("blind-softirq-time", Info, config("CONFIG_PREEMPT_NONE=y\nCONFIG_HZ=100")),
+        no("blind-softirq-time", String::new()),
+        yes("kernel-regression", Warning, PPPOE.to_owned() + &kernel("5.15.120")),
+        no("kernel-regression", PPPOE.to_owned() + &kernel("5.15.157")),
+        no("kernel-regression", PPPOE.to_owned() + &kernel("5.15.0-105-generic")),
+        no("kernel-regression", kernel("5.15.120")),
+        yes("no-effect", Info, "/proc/sys/net/core/rps_sock_flow_entries: 65536\n/proc/sys/net/ipv4/tcp_congestion_control: bbr\n".into()),
+        no("no-effect", "/proc/sys/net/core/rps_sock_flow_entries: 0\n".into()),
+    ]
+}
+
+/// Two more CPUs, which bring no packets.
+const SIX_CPUS: &str = "\
+/sys/devices/system/cpu/online: 0-5
+/sys/devices/system/cpu/present: 0-5
+/sys/devices/system/cpu/possible: 0-5
+";
+
+/// Needs what happens over time: tested apart.
+const BY_RATES: &[&str] = &["saturated-cpu"];
+
+#[test]
+fn nothing_is_found_on_a_well_tuned_router_and_every_rule_could_look() {
+    let told = check(&tuned_with(""));
+    assert_eq!(named(&told), [], "{:#?}", told.findings);
+    let blind: Vec<&str> = told.unseen.iter().map(|u| u.rule.as_str()).collect();
+    assert_eq!(blind, ["saturated-cpu"], "{:#?}", told.unseen);
+}
+
+#[test]
+fn each_rule_finds_its_fault_and_not_what_looks_alike() {
+    let mut wrong = Vec::new();
+    for (rule, expected, patch) in cases() {
+        let told = check(&tuned_with(&patch));
+        let found = told.findings.iter().find(|f| f.rule == rule);
+        if found.map(|f| f.severity) != expected {
+            let unseen = told.unseen.iter().find(|u| u.rule == rule);
+            wrong.push(format!("{rule}: {expected:?}, not {found:?} {unseen:?}\n{patch}"));
+        }
+        if let Some(found) = found {
+            assert!(!found.evidence.is_empty(), "{rule} has no evidence");
+            assert!(!found.remedy.is_empty(), "{rule} says not what to do");
+            assert!((0.0..=1.0).contains(&found.cost), "{rule}: {}", found.cost);
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+#[test]
+fn every_rule_is_tested_both_ways() {
+    let all: BTreeSet<&str> = diagnose::rules().map(|r| r.id).collect();
+    assert_eq!(all.len(), diagnose::rules().count(), "a name is there twice");
+    for present in [true, false] {
+        let tested: BTreeSet<&str> = cases()
+            .iter()
+            .filter(|(_, severity, _)| severity.is_some() == present)
+            .map(|(rule, ..)| *rule)
+            .chain(BY_RATES.iter().copied())
+            .collect();
+        assert_eq!(tested, all, "with the fault: {present}");
+    }
+}
+
+/// A window of ten seconds from `before` to `now`, CPU 0 that busy and the others idle.
+fn window(before: (Snapshot, Condition), busy: f64, irqs: f64) -> Window {
+    let cpu = |n: u32, softirq: f64| CpuRates {
+        cpu: CpuId(n),
+        user: Some(0.0),
+        system: Some(0.0),
+        irq: Some(0.01),
+        softirq: Some(softirq),
+        idle: Some(0.98 - softirq),
+        net_rx: None,
+        net_tx: None,
+        packets: Some(softirq * 1e5),
+        dropped: Some(0.0),
+        squeezed: Some(0.0),
+        received_rps: Some(0.0),
+    };
+    let line = |name: &str| IrqRates { irq: name.into(), total: Some(irqs), by_cpu: Vec::new() };
+    Window {
+        seconds: 10.0,
+        rates: Interval {
+            seconds: 10.0,
+            cpus: vec![cpu(0, busy), cpu(1, 0.02), cpu(2, 0.02), cpu(3, 0.02)],
+            irqs: vec![line("eth0-TxRx-0")],
+            ..Interval::default()
+        },
+        before: before.0,
+        before_condition: before.1,
+    }
+}
+
+fn watched(before: &str, after: &str, busy: f64, irqs: f64) -> Diagnosis {
+    let (snapshot, condition) = tuned_with(after);
+    let window = window(tuned_with(before), busy, irqs);
+    diagnose::diagnose(&Subject::new(&snapshot, &condition, Some(&window)), &[])
+}
+
+#[test]
+fn under_load_a_full_cpu_is_critical_and_an_even_or_idle_router_is_not() {
+    let all_on_one = lines_on("0", "0");
+    let told = watched(&all_on_one, &all_on_one, 0.95, 100.0);
+    assert_eq!(told.findings[0].rule, "saturated-cpu", "{:?}", named(&told));
+    assert_eq!(told.findings[0].severity, Critical);
+    let idle = watched(&all_on_one, &all_on_one, 0.3, 100.0);
+    assert!(idle.findings.iter().all(|f| f.rule != "saturated-cpu"), "{:?}", named(&idle));
+    assert_eq!(named(&watched("", "", 0.3, 100.0)), []);
+}
+
+#[test]
+fn what_was_lost_before_the_window_is_not_lost_in_it() {
+    let old = format!("{}/statistics/rx_crc_errors: 50000\n", eth(0));
+    assert_eq!(named(&watched(&old, &old, 0.1, 1.0)), []);
+    let told =
+        watched("", &(old + &format!("{}/statistics/rx_packets: 100400000\n", eth(0))), 0.1, 1.0);
+    assert_eq!(grave(&told), ["damaged-frames"]);
+}
+
+#[test]
+fn under_load_rates_make_notices_warnings() {
+    let realtek = "/sys/bus/pci/drivers/r8169/uevent: x\n";
+    let off = "/linerate/nic/eth0.json: {\"coalesce\":{\"rx-usecs\":0,\"rx-frames\":0}}\n";
+    let told = watched(&(realtek.to_owned() + off), off, 0.5, 40_000.0);
+    assert_eq!(grave(&told), ["coalescing-off"]);
+}
+
+/// A field system with files of its tuning written over it.
+fn field(host: &str, after: &[(&str, &str)]) -> Diagnosis {
+    let from = PathBuf::from(format!("{ROOT}/fixtures/hosts/{host}"));
+    let machine = directory();
+    let copied = std::process::Command::new("cp").arg("-r").arg(&from).arg(&machine.0).status();
+    assert!(copied.unwrap().success());
+    for (path, value) in after {
+        let at = machine.0.join(path.trim_start_matches('/'));
+        std::fs::create_dir_all(at.parent().unwrap()).unwrap();
+        std::fs::write(at, format!("{value}\n")).unwrap();
+    }
+    check(&look(&Tree::open(&machine.0).unwrap()))
+}
+
+#[test]
+fn r76s_is_told_before_and_left_alone_after() {
+    let host = "rk3576-8-r8169x2-6.1";
+    let before = field(host, &[]);
+    assert_eq!(grave(&before), ["lone-cpu", "little-cores", "immovable-line"]);
+    let eth0 =
+        "/sys/devices/platform/soc/22000000.pcie/pci0000:00/0000:00:00.0/0000:01:00.0/net/eth0";
+    let eth1 =
+        "/sys/devices/platform/soc/22400000.pcie/pci0001:20/0001:20:00.0/0001:21:00.0/net/eth1";
+    let (rx0, rx1) = (format!("{eth0}/queues/rx-0"), format!("{eth1}/queues/rx-0"));
+    let after = field(
+        host,
+        &[
+            (&format!("{rx0}/rps_cpus"), "ff"),
+            (&format!("{rx1}/rps_cpus"), "ff"),
+            (&format!("{rx0}/rps_flow_cnt"), "32768"),
+            (&format!("{rx1}/rps_flow_cnt"), "32768"),
+            (&format!("{eth0}/queues/tx-0/xps_cpus"), "ff"),
+            ("/proc/sys/net/core/rps_sock_flow_entries", "65536"),
+            ("/proc/sys/net/core/netdev_max_backlog", "250000"),
+            ("/proc/sys/net/ipv4/tcp_congestion_control", "bbr"),
+            ("/proc/sys/net/ipv4/tcp_fastopen", "3"),
+        ],
+    );
+    assert_eq!(grave(&after), [] as [&str; 0], "{:#?}", after.findings);
+    // The report's own settings that can't matter are named as such.
+    assert!(named(&after).contains(&(Info, "no-effect")), "{:?}", named(&after));
+    assert!(named(&after).contains(&(Notice, "rps-own-cpu")), "{:?}", named(&after));
+}
+
+#[test]
+fn wg_has_both_culprits_named_and_none_in_the_kernel_without_them() {
+    let host = "bcm2711-4-bcmgenet+wireguard-6.1";
+    let before = field(host, &[]);
+    assert_eq!(grave(&before), ["preemption", "debug-kernel"]);
+    let after = field(
+        host,
+        &[
+            ("/proc/config.gz", "not packed"),
+            ("/proc/sys/kernel/version", "#1 SMP Mon Jan 1 00:00:00 UTC 2024"),
+            ("/boot/config-6.1.61", "CONFIG_PREEMPT_NONE=y\n# CONFIG_IRQSOFF_TRACER is not set"),
+        ],
+    );
+    assert_eq!(grave(&after), [] as [&str; 0], "{:#?}", after.findings);
+}
+
+#[test]
+fn r4s_is_told_before_and_left_alone_after() {
+    let host = "rk3399-6-dwmac+r8169-5.4";
+    let before = field(host, &[]);
+    assert_eq!(grave(&before), ["lone-cpu", "little-cores"]);
+    let after = field(
+        host,
+        &[
+            ("/proc/irq/27/smp_affinity_list", "4"),
+            ("/proc/irq/27/effective_affinity_list", "4"),
+            ("/proc/irq/234/smp_affinity_list", "5"),
+            ("/proc/irq/234/effective_affinity_list", "5"),
+            ("/sys/devices/platform/fe300000.ethernet/net/eth0/queues/rx-0/rps_cpus", "10"),
+            (
+                "/sys/devices/platform/f8000000.pcie/pci0000:00/0000:00:00.0/0000:01:00.0/net/eth1/queues/rx-0/rps_cpus",
+                "20",
+            ),
+        ],
+    );
+    assert_eq!(grave(&after), [] as [&str; 0], "{:#?}", after.findings);
+    // RPS to the interrupt's own CPU is a detour.
+    assert!(named(&after).contains(&(Notice, "rps-own-cpu")), "{:?}", named(&after));
+}
+
+#[test]
+fn fg50e_is_told_of_offload_before_and_left_alone_with_what_its_experiment_found_best() {
+    let host = "armada385-2-mvneta+mv88e6xxx-5.15";
+    let before = field(host, &[]);
+    assert_eq!(grave(&before), ["flow-offload-off"]);
+    let root = format!("{ROOT}/fixtures/hosts/{host}");
+    let firewall = std::fs::read_to_string(format!("{root}/etc/config/firewall")).unwrap();
+    let after = firewall.replace("flow_offloading '0'", "flow_offloading '1'");
+    assert_ne!(after, firewall);
+    let irqbalance = "config irqbalance 'irqbalance'\n\toption enabled '1'";
+    let after =
+        field(host, &[("/etc/config/firewall", &after), ("/etc/config/irqbalance", irqbalance)]);
+    assert_eq!(grave(&after), [] as [&str; 0], "{:#?}", after.findings);
+    assert!(named(&after).contains(&(Notice, "irqbalance")), "{:?}", named(&after));
+}
+
+#[test]
+fn cm4_is_told_before_and_left_alone_after() {
+    let host = "bcm2711-4-bcmgenet+r8169-5.10";
+    let before = field(host, &[]);
+    assert_eq!(grave(&before), ["lone-cpu", "immovable-line"]);
+    let after = field(
+        host,
+        &[
+            ("/proc/irq/41/smp_affinity_list", "1"),
+            ("/proc/irq/41/effective_affinity_list", "1"),
+            ("/proc/irq/42/smp_affinity_list", "2"),
+            ("/proc/irq/42/effective_affinity_list", "2"),
+            (
+                "/sys/devices/platform/scb/fd500000.pcie/pci0000:00/0000:00:00.0/0000:01:00.0/net/eth1/queues/rx-0/rps_cpus",
+                "8",
+            ),
+        ],
+    );
+    assert_eq!(grave(&after), [] as [&str; 0], "{:#?}", after.findings);
+}
+
+#[test]
+fn a_machine_of_which_nothing_is_known_is_not_judged() {
+    let machine = directory();
+    scene::unpack(&Vec::new(), &machine.0).unwrap();
+    let told = check(&look(&Tree::open(&machine.0).unwrap()));
+    assert_eq!(named(&told), []);
+    assert!(told.unseen.len() > 15, "{:?}", told.unseen);
+}
+
+fn run(args: &[&str]) -> (Option<i32>, String, String) {
+    let program = std::process::Command::new(program::path())
+        .args(args)
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (program.status.code(), text(program.stdout), text(program.stderr))
+}
+
+#[test]
+fn scripts_get_an_exit_code_by_level_and_versioned_json() {
+    let host = format!("{ROOT}/fixtures/hosts/bcm2711-4-bcmgenet+r8169-5.10");
+    assert_eq!(run(&["check", "--host", &host]).0, Some(1));
+    assert_eq!(run(&["check", "--host", &host, "--fail-on", "critical"]).0, Some(0));
+    assert_eq!(run(&["check", "--host", &host, "gro-off", "governor"]).0, Some(0));
+    let (code, json, _) = run(&["check", "--host", &host, "--json", "lone-cpu", "gro-off"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(code, Some(1));
+    assert_eq!((&json["format"], &json["version"]), (&"linerate-check".into(), &1.into()));
+    assert_eq!(json["findings"][0]["rule"], "lone-cpu");
+    assert_eq!(json["findings"][0]["severity"], "warning");
+    assert!(
+        json["findings"][0]["evidence"][0]["place"].as_str().unwrap().starts_with("/proc/irq/")
+    );
+    assert_eq!(json["unseen"][0]["rule"], "gro-off");
+    assert!(json["model"]["found"].as_f64() > json["model"]["planned"].as_f64());
+
+    let (code, _, said) = run(&["check", "--host", &host, "coalescing"]);
+    assert_eq!(code, Some(2));
+    assert!(said.contains("hint: did you mean coalescing-off?"), "{said}");
+    let (code, _, said) = run(&["check", "--host", &host, "--load", "1s"]);
+    assert_eq!(code, Some(2), "{said}");
+    let (code, list, _) = run(&["check", "--list"]);
+    assert_eq!(code, Some(0));
+    assert!(diagnose::rules().all(|r| list.contains(r.id)));
+}
+
+#[test]
+fn this_machine_is_watched_for_the_time_asked() {
+    let (code, told, said) = run(&["check", "--load", "1s", "-v"]);
+    assert!(matches!(code, Some(0 | 1)), "{said}");
+    assert!(said.contains("watching for 1 s"), "{said}");
+    assert!(!told.contains("needs rates"), "{told}");
+}
+
+#[test]
+fn regressions_are_of_one_form_and_each_has_a_link() {
+    let all: Vec<_> = diagnose::regressions(diagnose::REGRESSIONS).collect();
+    let lines = diagnose::REGRESSIONS.lines().filter(|l| !l.starts_with('#') && !l.is_empty());
+    assert_eq!(all.len(), lines.count(), "a line is not of the form");
+    for one in all {
+        assert!(one.source.contains("https://"), "{one:?}");
+        assert!(!one.only.is_empty(), "{one:?} would be told of every machine");
+    }
+}
+
+#[test]
+fn the_table_of_rules_in_the_documents_is_the_programs() {
+    let printed =
+        std::process::Command::new(program::path()).args(["check", "--markdown"]).output().unwrap();
+    let printed = String::from_utf8(printed.stdout).unwrap();
+    let file = format!("{ROOT}/docs/rules.md");
+    let document = std::fs::read_to_string(&file).unwrap();
+    let (head, _) = document.split_once("| rule |").unwrap();
+    let wanted = format!("{head}{printed}");
+    if std::env::var_os("LINERATE_WRITE_RULES").is_some() {
+        std::fs::write(&file, &wanted).unwrap();
+        return;
+    }
+    assert_eq!(document, wanted, "LINERATE_WRITE_RULES=1 writes docs/rules.md anew");
+}

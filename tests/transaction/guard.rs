@@ -1,0 +1,417 @@
+//! The dead-man's guard, by a clock of the test's own: when it undoes, that it goes on until it has,
+//! and what it tells whoever says `confirm` meanwhile.
+
+use std::cell::{Cell, RefCell};
+
+use super::prelude::*;
+use linerate::change::apply::deadman::{self, Confirmed, Guard, Watch};
+use linerate::machine::host::clock::{self, Clock};
+use linerate::machine::store::deadman::Armed;
+
+type Event<'a> = (u64, Box<dyn FnOnce() + 'a>);
+
+/// A clock that goes on when somebody sleeps, and runs what is due in its milliseconds then.
+struct Virtual<'a> {
+    start: Duration,
+    passed: Cell<Duration>,
+    naps: RefCell<Vec<u64>>,
+    events: RefCell<Vec<Event<'a>>>,
+}
+
+impl<'a> Virtual<'a> {
+    fn new() -> Self {
+        let (passed, naps, events) = Default::default();
+        Self { start: clock::boottime(), passed, naps, events }
+    }
+
+    fn at(self, milliseconds: u64, event: impl FnOnce() + 'a) -> Self {
+        self.events.borrow_mut().push((milliseconds, Box::new(event)));
+        self
+    }
+
+    fn passed(&self) -> u64 {
+        u64::try_from(self.passed.get().as_millis()).unwrap()
+    }
+}
+
+impl Clock for Virtual<'_> {
+    fn boottime(&self) -> Duration {
+        self.start + self.passed.get()
+    }
+
+    fn sleep(&self, duration: Duration) {
+        self.naps.borrow_mut().push(u64::try_from(duration.as_millis()).unwrap());
+        self.passed.set(self.passed.get() + duration);
+        assert!(self.passed() < 10_000_000, "it never ends");
+        let due = |(at, _): &mut Event<'_>| *at <= self.passed();
+        let now: Vec<_> = self.events.borrow_mut().extract_if(.., due).collect();
+        now.into_iter().for_each(|(_, event)| event());
+    }
+}
+
+/// A router with a change in force that waits for `confirm`.
+struct Waiting {
+    fake: FakeHost,
+    scratch: Scratch,
+    old: Content,
+    armed: Armed,
+}
+
+const WAIT: u64 = 60_000;
+
+impl Waiting {
+    fn new() -> Self {
+        let (fake, scratch) = (router(), Scratch::new());
+        let old = fake.content();
+        let mut changer = begin(&fake, &fake, &scratch, "apply").unwrap();
+        let wait = Duration::from_millis(WAIT);
+        let armed = deadman::arm(&fake, changer.lock(), wait, Vec::new()).unwrap();
+        changer.apply(&spread(), &GO_ON).unwrap();
+        drop(changer);
+        Self { fake, scratch, old, armed }
+    }
+
+    fn hold(&self) -> Hold<'_> {
+        hold(&self.fake, &self.scratch, "test")
+    }
+
+    fn waits(&self) -> Option<Armed> {
+        self.scratch.state().armed().unwrap()
+    }
+
+    /// Runs the guard; gives also the errors that it was told of.
+    fn guard(&self, door: &dyn HostWrite, clock: &Virtual<'_>) -> (Watch, Vec<String>) {
+        self.guard_that(door, clock, &mut || None)
+    }
+
+    fn guard_that(
+        &self,
+        door: &dyn HostWrite,
+        clock: &Virtual<'_>,
+        lost: &mut dyn FnMut() -> Option<String>,
+    ) -> (Watch, Vec<String>) {
+        let (state, mut errors) = (self.scratch.state(), Vec::new());
+        let mut failed = |e: &Error| {
+            assert!(self.waits().unwrap().undoing.is_some(), "it has to stay armed");
+            errors.push(e.to_string());
+        };
+        let mut guard = Guard { host: door, state: &state, clock, lost, failed: &mut failed };
+        let watch = guard.watch(self.armed.token).unwrap();
+        (watch, errors)
+    }
+
+    #[track_caller]
+    fn assert_undone(&self) {
+        assert_eq!(self.fake.content(), self.old);
+        assert_eq!(self.waits(), None);
+        assert!(self.scratch.journals().is_empty());
+    }
+
+    /// Writes that fail: all to the file that is restored first, `tries` times.
+    fn failing(&self, errno: Errno, tries: u32) -> Faulty<'_> {
+        Faulty::new(&self.fake, vec![(0, Fault::Times(errno, tries - 1))])
+    }
+}
+
+#[test]
+fn a_change_is_undone_at_its_deadline_and_not_before() {
+    let scene = Waiting::new();
+    let new = scene.fake.content();
+    let clock = Virtual::new().at(WAIT - 200, || assert_eq!(scene.fake.content(), new));
+    let (watch, errors) = scene.guard(&scene.fake, &clock);
+    let Watch::Undone(undone) = watch else { panic!("{watch:?}") };
+    assert_eq!((undone.restored, undone.left), (WRITES, None));
+    assert_eq!(undone.why, "not confirmed in time");
+    assert_eq!(errors, [""; 0]);
+    assert!((WAIT - 100..=WAIT + 100).contains(&clock.passed()), "{}", clock.passed());
+    scene.assert_undone();
+}
+
+#[test]
+fn a_rollback_that_fails_is_tried_again_with_growing_pauses_until_it_succeeds() {
+    // What is no passing trouble is tried twice in each rollback and four times in the first, which
+    // goes round again for queues and threads; what may pass seven times as often.
+    for (errno, tries, failures) in
+        [(Errno::ROFS, 20, 9), (Errno::IO, 4, 1), (Errno::BUSY, 42, 2), (Errno::AGAIN, 30, 1)]
+    {
+        let scene = Waiting::new();
+        let (door, clock) = (scene.failing(errno, tries), Virtual::new());
+        let (watch, errors) = scene.guard(&door, &clock);
+        let Watch::Undone(undone) = watch else { panic!("{watch:?}") };
+        assert_eq!((undone.restored, undone.left), (WRITES, None), "{errno:?}");
+        assert_eq!(undone.why, "not confirmed in time");
+        assert_eq!(errors.len(), failures, "{errno:?}: {errors:?}");
+        assert!(errors.iter().all(|e| e.contains("1 setting is not as before")), "{errors:?}");
+        let pauses = [100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000];
+        let naps = clock.naps.borrow();
+        assert_eq!(naps[naps.len() - failures..], pauses[..failures], "{errno:?}");
+        scene.assert_undone();
+    }
+}
+
+#[test]
+fn journals_that_cant_be_read_for_a_while_delay_the_undo_and_do_not_end_it() {
+    let scene = Waiting::new();
+    let (path, journal) = scene.scratch.journals().pop_first().unwrap();
+    // A journal that can't be read for a moment, as when memory or descriptors are short.
+    let damage = || fs::write(&path, "damaged\n").unwrap();
+    let repair = || fs::write(&path, &journal).unwrap();
+    let clock = Virtual::new().at(WAIT - 1000, damage).at(WAIT + 3000, repair);
+    let (watch, errors) = scene.guard(&scene.fake, &clock);
+    assert!(matches!(watch, Watch::Undone(_)), "{watch:?}");
+    assert!(errors.len() >= 4 && errors[0].contains("damaged"), "{errors:?}");
+    scene.assert_undone();
+}
+
+#[test]
+fn what_somebody_else_set_is_theirs_and_no_reason_to_try_for_ever() {
+    let scene = Waiting::new();
+    let path = Path::new("/sys/class/net/eth0/queues/rx-0/rps_cpus");
+    scene.fake.meddle(path, "8");
+    let clock = Virtual::new();
+    let (watch, errors) = scene.guard(&scene.fake, &clock);
+    let Watch::Undone(undone) = watch else { panic!("{watch:?}") };
+    assert_eq!((undone.restored, errors.len()), (WRITES - 1, 0));
+    assert!(undone.left.unwrap().contains("somebody else set it since"));
+    assert_eq!(scene.waits(), None, "the next change need not wait for it");
+    assert_eq!(scene.fake.content()[path], "8");
+    assert!(!scene.scratch.journals().is_empty(), "rollback --force needs it");
+    scene.hold().roll_back(true).unwrap();
+    scene.assert_undone();
+}
+
+#[test]
+fn a_lost_gateway_ends_the_wait_early_and_says_so() {
+    let scene = Waiting::new();
+    let (clock, mut looks) = (Virtual::new(), 0);
+    let mut lost = || {
+        looks += 1;
+        (looks > 10).then(|| "198.18.0.1 is silent".to_owned())
+    };
+    let (watch, _) = scene.guard_that(&scene.fake, &clock, &mut lost);
+    let Watch::Undone(undone) = watch else { panic!("{watch:?}") };
+    assert_eq!(undone.why, "198.18.0.1 is silent");
+    assert!(clock.passed() < 2000, "{}", clock.passed());
+    scene.assert_undone();
+}
+
+#[test]
+fn a_confirm_in_time_keeps_the_change_and_ends_the_guard() {
+    let scene = Waiting::new();
+    let new = scene.fake.content();
+    let confirm = || {
+        let Confirmed::Kept(left) = scene.hold().confirm().unwrap() else { panic!("kept") };
+        assert!(left > Duration::ZERO);
+    };
+    let (watch, _) = scene.guard(&scene.fake, &Virtual::new().at(5000, confirm));
+    assert!(matches!(watch, Watch::Settled), "{watch:?}");
+    assert_eq!(scene.fake.content(), new);
+    assert!(matches!(scene.hold().confirm().unwrap(), Confirmed::Nothing));
+}
+
+#[test]
+fn a_confirm_while_the_undoing_is_tried_again_hears_the_truth_and_keeps_nothing() {
+    let scene = Waiting::new();
+    let door = scene.failing(Errno::ROFS, 100);
+    let early = || {
+        // The deadline by the kernel's clock is far away: that the undoing was begun is what counts.
+        let error = hold(&door, &scene.scratch, "confirm").confirm().unwrap_err();
+        assert_eq!(error.code(), ExitCode::RollbackIncomplete);
+        let said = error.to_string();
+        assert!(said.contains("too late") && said.contains("1 setting is not as before"), "{said}");
+        assert!(error.remedy().unwrap().contains("guard goes on"), "{error:?}");
+        assert!(scene.waits().is_some(), "it is not confirmed");
+    };
+    let refused = || {
+        let refused = begin(&door, &scene.fake, &scene.scratch, "apply").map(drop).unwrap_err();
+        assert_eq!(refused.code(), ExitCode::RollbackIncomplete, "nothing is begun on top of it");
+    };
+    let late = || {
+        let Confirmed::TooLate(undone) = scene.hold().confirm().unwrap() else { panic!("late") };
+        assert_eq!((undone.restored, undone.why.as_str()), (WRITES, "not confirmed in time"));
+    };
+    let clock = Virtual::new().at(WAIT + 150, early).at(WAIT + 350, refused).at(WAIT + 1600, late);
+    let (watch, errors) = scene.guard(&door, &clock);
+    assert!(matches!(watch, Watch::Settled), "somebody else came to the end of it: {watch:?}");
+    assert!(errors.len() >= 3, "{errors:?}");
+    scene.assert_undone();
+}
+
+#[test]
+fn a_rollback_by_hand_that_fails_leaves_the_rest_to_the_guard_which_need_not_wait() {
+    let scene = Waiting::new();
+    let door = scene.failing(Errno::ROFS, 6);
+    let error = hold(&door, &scene.scratch, "rollback").roll_back(false).unwrap_err();
+    assert_eq!(error.code(), ExitCode::RollbackIncomplete);
+    assert!(scene.waits().is_some());
+    let clock = Virtual::new();
+    let (watch, errors) = scene.guard(&door, &clock);
+    let Watch::Undone(undone) = watch else { panic!("{watch:?}") };
+    assert_eq!((undone.restored, errors.len()), (WRITES, 1));
+    assert!(clock.passed() < 1000, "{}", clock.passed());
+    scene.assert_undone();
+}
+
+#[test]
+fn what_was_cut_short_is_undone_and_never_called_kept() {
+    let (fake, scratch) = (router(), Scratch::new());
+    let old = fake.content();
+    let killed = super::kills::dies(&fake, &scratch, (5, Fault::KilledAfter), |door| {
+        do_apply(door, &fake, &spread(), &scratch)
+    });
+    assert!(killed);
+    let held = hold(&fake, &scratch, "test");
+    let mut armed = deadman::arm(&fake, held.lock(), Duration::from_secs(60), Vec::new()).unwrap();
+    armed.after = 0;
+    scratch.state().arm(held.lock(), &armed).unwrap();
+    let Confirmed::TooLate(undone) = held.confirm().unwrap() else { panic!("too late") };
+    assert!(undone.why.contains("cut short"), "{undone:?}");
+    drop(held);
+    assert_eq!(fake.content(), old);
+    assert!(scratch.is_clean());
+}
+
+#[test]
+fn what_apply_itself_could_not_put_back_is_left_to_the_guard_at_once() {
+    let (fake, scratch) = (router(), Scratch::new());
+    let old = fake.content();
+    let faults = vec![(8, Fault::Always(Errno::IO)), (10, Fault::Times(Errno::ROFS, 5))];
+    let door = Faulty::new(&fake, faults);
+    let mut changer = begin(&door, &fake, &scratch, "apply").unwrap();
+    let wait = Duration::from_millis(WAIT);
+    let armed = deadman::arm(&fake, changer.lock(), wait, Vec::new()).unwrap();
+    let error = changer.apply(&spread(), &GO_ON).unwrap_err();
+    assert_eq!(error.code(), ExitCode::RollbackIncomplete, "{error}");
+    deadman::release(changer.lock(), &armed).unwrap();
+    drop(changer);
+    drop(door);
+    let scene = Waiting { fake, scratch, old, armed };
+    let clock = Virtual::new();
+    let (watch, _) = scene.guard(&scene.fake, &clock);
+    assert!(matches!(watch, Watch::Undone(_)), "{watch:?}");
+    assert!(clock.passed() < 1000, "{}", clock.passed());
+    scene.assert_undone();
+    // What is in force as a whole, or undone as a whole, needs no guard.
+    let scene = Waiting::new();
+    let held = scene.hold();
+    deadman::release(held.lock(), &scene.armed).unwrap();
+    assert_eq!(scene.waits(), None);
+}
+
+#[test]
+fn the_guard_of_an_earlier_change_leaves_a_later_one_alone() {
+    let scene = Waiting::new();
+    let later = || {
+        let held = scene.hold();
+        held.lock().state().disarm(held.lock()).unwrap();
+        deadman::arm(&scene.fake, held.lock(), Duration::from_secs(600), Vec::new()).unwrap();
+    };
+    let new = scene.fake.content();
+    let (watch, _) = scene.guard(&scene.fake, &Virtual::new().at(3000, later));
+    assert!(matches!(watch, Watch::Settled), "{watch:?}");
+    assert_ne!(scene.waits().unwrap().token, scene.armed.token);
+    // Nor does one that comes too late to see its own.
+    let (watch, _) = scene.guard(&scene.fake, &Virtual::new());
+    assert!(matches!(watch, Watch::Settled), "{watch:?}");
+    assert_eq!(scene.fake.content(), new);
+}
+
+#[test]
+fn a_trial_is_undone_as_soon_as_its_process_lets_go_of_the_lock() {
+    let scene = Waiting::new();
+    let held = RefCell::new(Some(scene.hold()));
+    let mut armed = scene.armed.clone();
+    armed.holder = Some(std::process::id());
+    scene.scratch.state().arm(held.borrow().as_ref().unwrap().lock(), &armed).unwrap();
+    let clock = Virtual::new().at(7000, || drop(held.take()));
+    let (watch, _) = scene.guard(&scene.fake, &clock);
+    let Watch::Undone(undone) = watch else { panic!("{watch:?}") };
+    assert!(undone.why.contains("ended without putting it back"), "{undone:?}");
+    assert!((7000..7500).contains(&clock.passed()), "{}", clock.passed());
+    scene.assert_undone();
+}
+
+#[test]
+fn a_trial_that_is_handed_over_waits_for_confirm_and_for_its_new_deadline() {
+    let scene = Waiting::new();
+    let new = scene.fake.content();
+    let held = RefCell::new(Some(scene.hold()));
+    let mut armed = scene.armed.clone();
+    armed.holder = Some(std::process::id());
+    scene.scratch.state().arm(held.borrow().as_ref().unwrap().lock(), &armed).unwrap();
+    let hand_over = || {
+        let held = held.take().unwrap();
+        armed.holder = None;
+        deadman::put_off(held.lock(), &mut armed, Duration::from_millis(2 * WAIT)).unwrap();
+    };
+    let still = || assert_eq!(scene.fake.content(), new);
+    let clock = Virtual::new().at(7000, hand_over).at(WAIT + 5000, still);
+    let (watch, _) = scene.guard(&scene.fake, &clock);
+    let Watch::Undone(undone) = watch else { panic!("{watch:?}") };
+    assert_eq!(undone.why, "not confirmed in time");
+    assert!(clock.passed() > 2 * WAIT - 1000, "{}", clock.passed());
+    scene.assert_undone();
+}
+
+#[test]
+fn a_deadline_that_is_put_off_while_the_guard_waits_for_the_lock_counts() {
+    let scene = Waiting::new();
+    let held = RefCell::new(Some(scene.hold()));
+    let put_off = || {
+        let held = held.take().unwrap();
+        let mut armed = scene.armed.clone();
+        deadman::put_off(held.lock(), &mut armed, Duration::from_millis(3 * WAIT)).unwrap();
+    };
+    let clock = Virtual::new().at(WAIT + 500, put_off);
+    let (watch, _) = scene.guard(&scene.fake, &clock);
+    assert!(matches!(watch, Watch::Undone(_)), "{watch:?}");
+    assert!(clock.passed() > 3 * WAIT - 1000, "{}", clock.passed());
+}
+
+#[test]
+fn only_the_process_that_has_the_lock_is_ended_when_a_trial_is_overdue() {
+    let scene = Waiting::new();
+    let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+    let held = RefCell::new(Some(scene.hold()));
+    let mut armed = scene.armed.clone();
+    // A process of that number that has nothing to do with it: the lock's file names another.
+    armed.holder = Some(child.id());
+    scene.scratch.state().arm(held.borrow().as_ref().unwrap().lock(), &armed).unwrap();
+    let lock = scene.scratch.state().path().join("lock");
+    let (named, child) = (child.id(), RefCell::new(&mut child));
+    let spared = || assert!(child.borrow_mut().try_wait().unwrap().is_none(), "not its own");
+    let name_it = || fs::write(&lock, format!("{named}\ntune\n")).unwrap();
+    let gone = || {
+        child.borrow_mut().wait().unwrap();
+        drop(held.take());
+    };
+    let clock =
+        Virtual::new().at(WAIT + 5000, spared).at(WAIT + 5001, name_it).at(WAIT + 6000, gone);
+    let (watch, _) = scene.guard(&scene.fake, &clock);
+    assert!(matches!(watch, Watch::Undone(_)), "{watch:?}");
+    scene.assert_undone();
+}
+
+#[test]
+fn a_change_of_another_boot_or_namespace_is_overdue_at_once_or_never() {
+    let scene = Waiting::new();
+    let state = scene.scratch.state();
+    let overdue = || deadman::overdue(&scene.fake, &state).unwrap().is_some();
+    assert!(!overdue(), "its deadline has not come");
+    let here = scene.fake.identity();
+    scene.fake.become_host(HostIdentity { boot_id: "boot-2".into(), ..here.clone() });
+    assert!(overdue(), "the reboot undid it");
+    scene.fake.add_namespace("/run/netns/lab", 4_026_532_999);
+    scene.fake.become_host(here.clone());
+    let held = scene.hold();
+    let mut armed = scene.armed.clone();
+    armed.deadline_ms = 0;
+    state.arm(held.lock(), &armed).unwrap();
+    assert!(overdue());
+    armed.host = HostIdentity { netns: 4_026_532_999, netns_cookie: Some(9), ..here };
+    state.arm(held.lock(), &armed).unwrap();
+    assert!(!overdue(), "only what is in there can undo it");
+    let error = held.confirm().unwrap_err();
+    assert!(error.to_string().contains("another network namespace"), "{error}");
+    assert!(held.admit().is_err());
+}
