@@ -13,7 +13,7 @@ impl Log for Stderr {
 
     fn log(&self, record: &Record<'_>) {
         let level = record.level().as_str().to_lowercase();
-        to_stderr(format_args!("linerate: {level}: {}\n", record.args()));
+        to_stderr(&format!("linerate: {level}: {}", record.args()), false);
     }
 
     fn flush(&self) {}

@@ -1,4 +1,7 @@
-//! Data on stdout, messages on stderr, colours where they help.
+//! Data on stdout, messages on stderr, colours where they help. This is the one door for text:
+//! nothing that came from elsewhere steers the terminal behind it.
+
+#![expect(clippy::disallowed_methods, reason = "the door to stdout and stderr")]
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
@@ -6,6 +9,7 @@ use std::io::{IsTerminal, Write};
 use super::shared::{ColorWhen, Global};
 use crate::error::{Error, ExitCode, Result};
 use crate::report::document::Document;
+use crate::report::render::terminal::{Style, shown, styled};
 use crate::report::render::{Render, Text};
 
 /// The fewest columns that text is made for.
@@ -52,6 +56,7 @@ impl Output {
         let mut out = std::io::stdout().lock();
         let text = text.to_string();
         let end = if text.ends_with('\n') { "" } else { "\n" };
+        let text = shown(&text, self.color);
         write!(out, "{text}{end}").and_then(|()| out.flush()).map_err(|e| {
             if e.kind() == std::io::ErrorKind::BrokenPipe {
                 Error::new(ExitCode::Done, "write to stdout", e)
@@ -88,7 +93,7 @@ impl Output {
     /// A message to the user, unless asked to be quiet.
     pub fn say(&self, message: impl Display) {
         if !self.quiet {
-            to_stderr(format_args!("{message}\n"));
+            to_stderr(&message.to_string(), self.color);
         }
     }
 
@@ -101,14 +106,14 @@ impl Output {
     /// A progress line: redrawn in place on a terminal, nothing elsewhere.
     pub fn progress(&self, line: impl Display) {
         if self.stderr_is_terminal && !self.quiet {
-            to_stderr(format_args!("\r\x1b[K{line}"));
+            redraw(&shown(&line.to_string(), self.color).replace('\n', " "));
         }
     }
 
     /// Takes the progress line away.
     pub fn progress_done(&self) {
         if self.stderr_is_terminal && !self.quiet {
-            to_stderr(format_args!("\r\x1b[K"));
+            redraw("");
         }
     }
 
@@ -121,29 +126,29 @@ impl Output {
     /// Headings.
     #[must_use]
     pub fn bold(&self, text: impl Display) -> String {
-        self.paint("1", text)
+        self.paint(Style::Lead, text)
     }
 
     /// Text that matters less.
     #[must_use]
     pub fn dim(&self, text: impl Display) -> String {
-        self.paint("2", text)
+        self.paint(Style::Soft, text)
     }
 
     /// Text that needs attention.
     #[must_use]
     pub fn warn(&self, text: impl Display) -> String {
-        self.paint("33", text)
+        self.paint(Style::Bad, text)
     }
 
     /// Text for what is well.
     #[must_use]
     pub fn good(&self, text: impl Display) -> String {
-        self.paint("32", text)
+        self.paint(Style::Good, text)
     }
 
-    fn paint(&self, code: &str, text: impl Display) -> String {
-        if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
+    fn paint(&self, style: Style, text: impl Display) -> String {
+        if self.color { styled(style, &text.to_string()) } else { text.to_string() }
     }
 }
 
@@ -164,13 +169,28 @@ pub fn print_error(error: &Error) {
     if error.code() == ExitCode::Done {
         return;
     }
-    to_stderr(format_args!("linerate: {error}\n"));
+    to_stderr(&format!("linerate: {error}"), false);
     if let Some(hint) = error.remedy() {
-        to_stderr(format_args!("hint: {hint}\n"));
+        to_stderr(&format!("hint: {hint}"), false);
     }
 }
 
-/// Nobody is left to be told when stderr can't be written.
-pub(super) fn to_stderr(text: std::fmt::Arguments<'_>) {
-    drop(std::io::stderr().lock().write_fmt(text));
+/// Help of the command line, on the stream that clap means it for.
+pub(super) fn print_help(help: &clap::Error) {
+    let text = help.render().to_string();
+    // Nobody is left to be told when neither stdout nor stderr can be written.
+    match help.use_stderr() {
+        true => to_stderr(text.trim_end(), false),
+        false => drop(std::io::stdout().lock().write_all(shown(&text, false).as_bytes())),
+    }
+}
+
+/// A line of its own. Nobody is left to be told when stderr can't be written.
+pub(super) fn to_stderr(text: &str, color: bool) {
+    drop(writeln!(std::io::stderr().lock(), "{}", shown(text, color)));
+}
+
+/// A line in place of the last one; `line` steers nothing.
+fn redraw(line: &str) {
+    drop(write!(std::io::stderr().lock(), "\r\x1b[K{line}"));
 }

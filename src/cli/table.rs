@@ -1,5 +1,7 @@
 //! Columns that line up, and lines that end in time.
 
+use crate::report::render::clean;
+
 /// Rows of cells; widths are counted in characters, and colour codes must not be in the cells.
 #[derive(Debug, Default)]
 pub(super) struct Table {
@@ -15,7 +17,7 @@ impl Table {
 
     /// Adds a row.
     pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
+        self.rows.push(cells.into_iter().map(|cell| clean(&cell)).collect());
     }
 
     /// Takes out columns that hold nothing but `-`.

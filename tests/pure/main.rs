@@ -30,5 +30,6 @@ mod scenes;
 mod setup_script;
 mod show_schema;
 mod size;
+mod terminal;
 mod tree;
 mod words;

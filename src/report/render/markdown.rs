@@ -1,5 +1,6 @@
 //! GitHub-flavoured Markdown, for an issue or a wiki.
 
+use super::terminal::steers;
 use super::{Render, basis, sentence};
 use crate::model::finding::Finding;
 use crate::report::document::{Block, Cell, Document, Figure, Row, Table, Tone};
@@ -92,7 +93,7 @@ fn finding(number: usize, finding: &Finding) -> String {
 
 /// Text that ends no code span and no code block.
 fn code(text: &str) -> String {
-    text.replace('`', "'").replace(|c: char| c.is_control() && c != '\n', " ")
+    text.replace('`', "'").replace(|c: char| steers(c) && c != '\n', " ")
 }
 
 /// Text that Markdown takes as nothing but text.
@@ -107,7 +108,7 @@ fn plain(text: &str) -> String {
                 out.push('\\');
                 out.push(c);
             }
-            c if c.is_control() => out.push(' '),
+            c if steers(c) => out.push(' '),
             c => out.push(c),
         }
     }

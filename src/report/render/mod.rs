@@ -11,6 +11,7 @@ mod html;
 mod markdown;
 #[cfg(feature = "measure")]
 mod svg;
+pub mod terminal;
 mod text;
 
 #[cfg(feature = "measure")]
@@ -83,9 +84,10 @@ fn sentence(fragment: &str) -> String {
     out
 }
 
-/// Without control characters: a record from elsewhere must not steer a terminal or a reader.
-fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+/// Without characters that steer: a record from elsewhere must not steer a terminal or a reader. As
+/// long as it was, so that columns still line up.
+pub(crate) fn clean(text: &str) -> String {
+    text.chars().map(|c| if terminal::steers(c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// Source of a finding, its certainty and the cost that is expected: the last line of a finding.

@@ -6,6 +6,7 @@
 
 mod table;
 
+use super::terminal::{Style, styled};
 use super::{Render, basis, clean};
 use crate::model::finding::{Finding, Severity};
 use crate::report::document::{Block, Document, Section, Table, Tone, Weight};
@@ -21,7 +22,7 @@ const LABEL: usize = 30;
 pub struct Text {
     /// Columns that a line may take.
     pub width: usize,
-    /// Headings and warnings stand out by colour codes.
+    /// Headings and warnings stand out by the marks of their styles, for [`super::terminal::shown`].
     pub colour: bool,
 }
 
@@ -83,7 +84,8 @@ impl Text {
     #[must_use]
     pub fn table(&self, table: &Table) -> Vec<String> {
         let (heading, mut rows) = table::lines(table, self.width);
-        let mut lines: Vec<String> = heading.iter().map(|line| self.paint("1", line)).collect();
+        let mut lines: Vec<String> =
+            heading.iter().map(|line| self.paint(Some(Style::Lead), line)).collect();
         lines.append(&mut rows);
         lines
     }
@@ -96,14 +98,14 @@ impl Text {
         let head = format!("{level} {}", finding.title);
         let mut lines = hanging(&number, &head, self.readable(), &" ".repeat(number.len()));
         if let Some(first) = lines.first_mut() {
-            let code = match finding.severity {
-                Severity::Critical | Severity::Warning => "33",
-                Severity::Notice | Severity::Info => "2",
+            let style = match finding.severity {
+                Severity::Critical | Severity::Warning => Style::Bad,
+                Severity::Notice | Severity::Info => Style::Soft,
             };
             let title = first.split_off((number.len() + level.len()).min(first.len()));
-            *first = format!("{number}{}", self.paint(code, &level));
+            *first = format!("{number}{}", self.paint(Some(style), &level));
             if let Some(title) = title.strip_prefix(' ') {
-                *first += &format!(" {}", self.paint("1", title));
+                *first += &format!(" {}", self.paint(Some(Style::Lead), title));
             }
         }
         let mut put = |label: &str, text: &str, continued: &str| {
@@ -137,25 +139,25 @@ impl Text {
         if text.is_empty() {
             return Vec::new();
         }
-        let code = match tone {
-            Tone::Plain | Tone::Mark | Tone::Code => "",
-            Tone::Lead => "1",
-            Tone::Soft => "2",
-            Tone::Good => "32",
-            Tone::Bad => "33",
+        let style = match tone {
+            Tone::Plain | Tone::Mark | Tone::Code => None,
+            Tone::Lead => Some(Style::Lead),
+            Tone::Soft => Some(Style::Soft),
+            Tone::Good => Some(Style::Good),
+            Tone::Bad => Some(Style::Bad),
         };
         let lines = hanging("", text, self.readable(), "  ");
-        lines.into_iter().map(|line| self.paint(code, &line)).collect()
+        lines.into_iter().map(|line| self.paint(style, &line)).collect()
     }
 
     fn readable(&self) -> usize {
         self.width.min(READABLE)
     }
 
-    fn paint(&self, code: &str, text: &str) -> String {
-        match self.colour && !code.is_empty() {
-            true => format!("\x1b[{code}m{text}\x1b[0m"),
-            false => text.to_owned(),
+    fn paint(&self, style: Option<Style>, text: &str) -> String {
+        match style.filter(|_| self.colour) {
+            Some(style) => styled(style, text),
+            None => text.to_owned(),
         }
     }
 }
