@@ -72,6 +72,7 @@ pub(super) fn run(context: &Context, args: &ApplyArgs) -> Result<ExitCode> {
     let stop: std::sync::Arc<AtomicBool> = interrupt::stop_flag()?;
     let verb = format!("apply {}", args.plan.display());
     let state = store::state_dir();
+    let later = out.later();
     let mut changer = Changer::begin(host, &state, &verb, Duration::ZERO, discover::snapshot)?;
     changer.notes.iter().for_each(|note| out.say(note));
     let plan = fitting(context, args, &whole, changer.snapshot())?;
@@ -117,6 +118,8 @@ pub(super) fn run(context: &Context, args: &ApplyArgs) -> Result<ExitCode> {
     if let Some(target) = &keep {
         persisted::write(context, target, &whole, changer.lock())?;
     }
+    drop(changer);
+    later.print()?;
     Ok(ExitCode::Done)
 }
 

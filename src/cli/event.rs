@@ -129,6 +129,7 @@ impl Event<'_> {
     /// Applies once; `None` where nothing is persisted or the boot guard says no.
     fn once(&self) -> Result<Option<Outcome>> {
         let Self { context, host, verb, which, .. } = *self;
+        let _later = context.out.later();
         let hold = Hold::take(host, &store::state_dir(), verb, PATIENCE)?;
         if *which == Which::Everything {
             settle(&self.root, Path::new(HOME))?;

@@ -5,6 +5,7 @@
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::shared::{ColorWhen, Global};
 use crate::error::{Error, ExitCode, Result};
@@ -53,17 +54,17 @@ impl Output {
     /// # Errors
     /// When stdout can't be written.
     pub fn data(&self, text: impl Display) -> Result<()> {
-        let mut out = std::io::stdout().lock();
         let text = text.to_string();
         let end = if text.ends_with('\n') { "" } else { "\n" };
-        let text = shown(&text, self.color);
-        write!(out, "{text}{end}").and_then(|()| out.flush()).map_err(|e| {
-            if e.kind() == std::io::ErrorKind::BrokenPipe {
-                Error::new(ExitCode::Done, "write to stdout", e)
-            } else {
-                Error::usage("write to stdout", e)
-            }
-        })
+        put(Stream::Data, shown(&text, self.color).into_owned() + end)
+    }
+
+    /// Lets all output of this process wait, in order, until what this gives is dropped: nothing is
+    /// printed while a lock is held, for whoever reads it may be paused.
+    #[must_use = "the output waits only as long as this is there"]
+    pub fn later(&self) -> Later {
+        waiting().get_or_insert_default();
+        Later(())
     }
 
     /// Writes a document as text, as wide as the terminal.
@@ -187,10 +188,78 @@ pub(super) fn print_help(help: &clap::Error) {
 
 /// A line of its own. Nobody is left to be told when stderr can't be written.
 pub(super) fn to_stderr(text: &str, color: bool) {
-    drop(writeln!(std::io::stderr().lock(), "{}", shown(text, color)));
+    drop(put(Stream::Messages, format!("{}\n", shown(text, color))));
 }
 
 /// A line in place of the last one; `line` steers nothing.
 fn redraw(line: &str) {
-    drop(write!(std::io::stderr().lock(), "\r\x1b[K{line}"));
+    drop(put(Stream::Messages, format!("\r\x1b[K{line}")));
+}
+
+/// The two ways out.
+#[derive(Debug, Clone, Copy)]
+enum Stream {
+    Data,
+    Messages,
+}
+
+/// Output that waits until a lock is given back; `None` where none is held.
+static WAITING: Mutex<Option<Vec<(Stream, String)>>> = Mutex::new(None);
+
+fn waiting() -> MutexGuard<'static, Option<Vec<(Stream, String)>>> {
+    WAITING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn put(stream: Stream, text: String) -> Result<()> {
+    if let Some(all) = waiting().as_mut() {
+        all.push((stream, text));
+        return Ok(());
+    }
+    match stream {
+        Stream::Messages => {
+            drop(std::io::stderr().lock().write_all(text.as_bytes()));
+            Ok(())
+        }
+        Stream::Data => {
+            let mut out = std::io::stdout().lock();
+            out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| {
+                if e.kind() == std::io::ErrorKind::BrokenPipe {
+                    Error::new(ExitCode::Done, "write to stdout", e)
+                } else {
+                    Error::usage("write to stdout", e)
+                }
+            })
+        }
+    }
+}
+
+/// Output that waits ([`Output::later`]).
+#[derive(Debug)]
+pub struct Later(());
+
+impl Later {
+    /// Prints what waited.
+    ///
+    /// # Errors
+    /// When stdout can't be written; the messages are printed all the same.
+    pub fn print(self) -> Result<()> {
+        flush()
+    }
+}
+
+impl Drop for Later {
+    fn drop(&mut self) {
+        // Where an error ends the verb, that is the one to report.
+        drop(flush());
+    }
+}
+
+fn flush() -> Result<()> {
+    let mut printed = Ok(());
+    for (stream, text) in waiting().take().unwrap_or_default() {
+        if printed.is_ok() || matches!(stream, Stream::Messages) {
+            printed = printed.and(put(stream, text));
+        }
+    }
+    printed
 }

@@ -79,6 +79,7 @@ pub(super) fn run(context: &Context, args: &PersistArgs) -> Result<ExitCode> {
     let host = context.live("persist")?;
     let devices: Vec<String> = plan.devices.iter().map(|d| d.name.clone()).collect();
     let look = |host: &dyn HostRead| discover::devices(host, &devices);
+    let later = out.later();
     let changer = Changer::begin(host, &store::state_dir(), "persist", Duration::ZERO, look)?;
     changer.notes.iter().for_each(|note| out.say(note));
     if Root::of_environment().is_here() {
@@ -89,6 +90,8 @@ pub(super) fn run(context: &Context, args: &PersistArgs) -> Result<ExitCode> {
         }
     }
     write(context, &target, &plan, changer.lock())?;
+    drop(changer);
+    later.print()?;
     Ok(ExitCode::Done)
 }
 
@@ -104,6 +107,7 @@ pub(super) fn undo(context: &Context, args: &UnpersistArgs) -> Result<ExitCode> 
     let host = context.live("unpersist")?;
     let out = &context.out;
     let root = Root::of_environment();
+    let later = out.later();
     let lock = Hold::take(host, &store::state_dir(), "unpersist", Duration::ZERO)?;
     let init = persist::record(&root)?.map(|record| record.init);
     let undone = persist::unpersist(&root, args.force);
@@ -111,6 +115,7 @@ pub(super) fn undo(context: &Context, args: &UnpersistArgs) -> Result<ExitCode> 
         told(context, &root, init);
     }
     drop(lock);
+    later.print()?;
     let undone = undone?;
     if init.is_none() {
         out.say("nothing is persisted");
