@@ -5,6 +5,7 @@ use std::path::Path;
 use clap::Args;
 
 use super::context::Context;
+use super::shared::second;
 use super::shared::waiting::{PATIENCE, sentence};
 use crate::change::apply::Hold;
 use crate::change::apply::deadman::{self, Confirmed, Guard, Watch};
@@ -21,16 +22,23 @@ use crate::machine::sys::spawn;
 pub struct DeadManArgs {
     /// The change's number
     token: u64,
+    /// Watch no address: the first one does
+    #[arg(long)]
+    second: bool,
 }
 
 /// Runs `confirm`.
 pub(super) fn run(context: &Context) -> Result<ExitCode> {
     let host = context.live("confirm")?;
     let state = store::state_dir();
+    deadman::await_file(&state)?;
     if state.armed()?.is_none() && deadman::last_undone(host, &state)?.is_none() {
         return Err(nothing_waits());
     }
-    match Hold::take(host, &state, "confirm", PATIENCE)?.confirm()? {
+    let later = context.out.later();
+    let confirmed = Hold::take(host, &state, "confirm", PATIENCE)?.confirm()?;
+    later.print()?;
+    match confirmed {
         Confirmed::Kept(left) => {
             let left = left.as_secs_f64();
             context.out.say(format_args!("kept, {left:.0} s before it would have been undone"));
@@ -58,7 +66,12 @@ pub(super) fn guard(context: &Context, args: &DeadManArgs) -> Result<ExitCode> {
     if let Err(e) = spawn::stay_detached() {
         log::warn!("{e}");
     }
-    let targets = state.armed()?.map(|armed| armed.watched).unwrap_or_default();
+    // Not the one that is ended when memory is short.
+    if let Err(e) = host.write(Path::new("/proc/self/oom_score_adj"), b"-1000") {
+        log::debug!("{e}");
+    }
+    let watched = state.armed()?.filter(|_| !args.second).map(|armed| armed.watched);
+    let targets = watched.unwrap_or_default();
     let mut watcher = Watcher::new(host, &targets);
     let mut failures = 0_u32;
     let mut guard = Guard {
@@ -74,7 +87,9 @@ pub(super) fn guard(context: &Context, args: &DeadManArgs) -> Result<ExitCode> {
             }
         },
     };
-    let said = match guard.watch(args.token)? {
+    let ended = guard.watch(args.token);
+    second::call_off(host, args.token);
+    let said = match ended? {
         Watch::Settled => return Ok(ExitCode::Done),
         Watch::Undone(Undone { why, left: Some(left), .. }) => format!("{why}: {left}"),
         Watch::Undone(Undone { why, restored, .. }) => {

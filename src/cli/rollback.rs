@@ -24,8 +24,11 @@ pub(super) fn run(context: &Context, args: &RollbackArgs) -> Result<ExitCode> {
     let host = context.live("rollback")?;
     let out = &context.out;
     let state = store::state_dir();
+    let later = out.later();
     // Without a journal there is nothing to lock, and no right is needed to say so.
-    if apply::status(host, &state)?.is_empty() && state.armed()?.is_none() {
+    let journals = state.journals()?;
+    let nothing = journals.whole.is_empty() && journals.damaged.is_empty();
+    if nothing && state.armed()?.is_none() {
         // What a killed process left is cleared away: its lock, a journal that it had not begun.
         if state.path().is_dir()
             && let Ok(hold) = Hold::take(host, &state, "rollback", Duration::ZERO)
@@ -33,6 +36,7 @@ pub(super) fn run(context: &Context, args: &RollbackArgs) -> Result<ExitCode> {
             hold.settle()?;
             state.forget_undone(hold.lock())?;
         }
+        later.print()?;
         if out.json {
             out.json(&Undone { format: "linerate-rollback", version: 1, restored: Vec::new() })?;
         }
@@ -40,6 +44,7 @@ pub(super) fn run(context: &Context, args: &RollbackArgs) -> Result<ExitCode> {
         return Ok(ExitCode::Done);
     }
     let done = Hold::take(host, &state, "rollback", waiting::PATIENCE)?.roll_back(args.force)?;
+    later.print()?;
     done.notes.iter().for_each(|note| out.say(note));
     if out.json {
         let restored = done.restored.iter().map(|r| r.path.display().to_string()).collect();
@@ -81,6 +86,7 @@ pub(super) fn status(context: &Context) -> Result<ExitCode> {
         }
     }
     let in_force = apply::status(host, &state)?;
+    let damaged: Vec<String> = state.journals()?.damaged.iter().map(ToString::to_string).collect();
     let (armed, undone) = (state.armed()?, deadman::last_undone(host, &state)?);
     let persisted = persisted::state(host)?;
     if out.json {
@@ -90,13 +96,19 @@ pub(super) fn status(context: &Context) -> Result<ExitCode> {
             watched: armed.watched.iter().map(ToString::to_string).collect(),
         });
         let (format, version) = ("linerate-status", 1);
-        out.json(&Status { format, version, journals, persisted, waiting, undone })?;
+        out.json(&Status { format, version, journals, damaged, persisted, waiting, undone })?;
         return Ok(ExitCode::Done);
+    }
+    for journal in &damaged {
+        out.data(out.warn(journal))?;
     }
     if let Some(undone) = &undone {
         out.data(out.warn(waiting::sentence(undone)))?;
     }
     let persisted = persisted.map(|state| state.lines(out)).unwrap_or_default();
+    if in_force.is_empty() && !damaged.is_empty() {
+        return Ok(ExitCode::Done);
+    }
     if in_force.is_empty() {
         let nothing = "linerate has changed nothing here since the machine started";
         out.data([vec![nothing.to_owned()], persisted].concat().join("\n"))?;
@@ -136,6 +148,9 @@ struct Status<'a> {
     format: &'static str,
     version: u32,
     journals: Vec<&'a store::journal::Header>,
+    /// Journals that can't be undone from, and what is known of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    damaged: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     persisted: Option<persisted::State>,
     /// The change that is undone unless it is confirmed.

@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::program::{has, lacks};
-use crate::router::{Router, guard_of, need_root, refused, stderr, wait_for};
+use crate::router::{Router, guard_of, guards_of, need_root, refused, stderr, wait_for};
 use linerate::machine::sys::rtnl;
 use linerate::measure::lab::{ENDPOINT, WAN_ADDRESS};
 
@@ -31,11 +31,12 @@ impl Router {
         String::from_utf8_lossy(&output.stdout).into_owned() + &stderr(&output)
     }
 
-    /// Applies, and kills the guard: nobody is left to undo it.
+    /// Applies, and kills the guards: nobody is left to undo it.
     fn apply_without_guard(&self) {
         self.ok(&["apply", "--confirm", "3"]);
-        let guard = guard_of(&self.place.dir);
-        rustix::process::kill_process(guard, rustix::process::Signal::KILL).unwrap();
+        for guard in guards_of(&self.place.dir) {
+            rustix::process::kill_process(guard, rustix::process::Signal::KILL).unwrap();
+        }
     }
 }
 
@@ -387,10 +388,81 @@ fn what_a_killed_process_left_of_its_own_is_cleared_away() {
         .unwrap();
     // Killed with the lock, before its journal's first line was whole.
     std::fs::write(state.join("lock"), "1\napply plan.toml\n").unwrap();
-    std::fs::write(state.join("journal-0001"), "{\"format\":\"linerate-jour").unwrap();
+    std::fs::write(state.join("journal-0001.new"), "{\"format\":\"linerate-jour").unwrap();
     let said = router.said(&["rollback"]);
     assert!(said.contains("nothing to undo"), "{said}");
     assert!(!state.exists(), "nothing is left behind");
+}
+
+#[test]
+fn a_killed_guard_has_a_second_one_behind_it() {
+    use rustix::process::{Signal, kill_process};
+    need_root!();
+    let router = Router::new("second");
+    router.plan("one-cpu", "plan.toml");
+    for killed in [0, 1] {
+        router.ok(&["apply", "--confirm", "2"]);
+        kill_process(guards_of(&router.place.dir)[killed], Signal::KILL).unwrap();
+        assert_eq!(router.lan(), 1, "it waits");
+        wait_for("undone", || router.lan() == 0);
+        wait_for("its reason", || router.place.dir.join("state/undone.json").exists());
+        let said = router.said(&["status"]);
+        assert!(said.contains("not confirmed in time: 2 settings were put back"), "{said}");
+    }
+    wait_for("the guard's end", || !router.place.dir.join("state/lock").exists());
+}
+
+#[test]
+fn a_change_is_undone_whoever_reads_what_apply_prints() {
+    need_root!();
+    let router = Router::new("paused");
+    router.plan("one-cpu", "plan.toml");
+    // A pipe that is full, and whose reader does not read: a terminal that is paused by Ctrl-S.
+    let (reader, writer) = std::io::pipe().unwrap();
+    rustix::pipe::fcntl_setpipe_size(&writer, 4096).unwrap();
+    let mut full = &writer;
+    std::io::Write::write_all(&mut full, &[b'x'; 4096]).unwrap();
+    let mut command = router.place.command(&["apply", "--confirm", "2"]);
+    command.stdout(writer.try_clone().unwrap()).stderr(writer);
+    let mut apply = router.lab.router.run(move || command.spawn().unwrap()).unwrap();
+    wait_for("a change that waits", || router.lan() == 1);
+    wait_for("undone", || router.lan() == 0);
+    assert!(apply.try_wait().unwrap().is_none(), "it is still printing");
+    // Nobody else has to wait for it either.
+    router.ok(&["rollback"]);
+    drop(reader);
+    apply.wait().unwrap();
+}
+
+#[test]
+fn an_apply_that_is_stopped_is_ended_at_the_deadline_and_undone() {
+    use rustix::process::{Pid, Signal, kill_process};
+    need_root!();
+    let router = Router::new("stopped");
+    router.plan("one-cpu", "plan.toml");
+    let state = router.place.dir.join("state");
+    let mut caught = 0;
+    for _ in 0..20 {
+        let mut command = router.place.command(&["apply", "--confirm", "1.5", "--no-probe"]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut apply = router.lab.router.run(move || command.spawn().unwrap()).unwrap();
+        let id = Pid::from_raw(i32::try_from(apply.id()).unwrap()).unwrap();
+        // As soon as anything is on the disk that has to be undone.
+        while !state.join("journal-0001").exists() && apply.try_wait().unwrap().is_none() {}
+        kill_process(id, Signal::STOP).unwrap();
+        let has_lock = state.join("lock").exists();
+        caught += usize::from(has_lock);
+        std::thread::sleep(Duration::from_millis(1500));
+        wait_for("undone", || router.lan() == 0 && !state.join("journal-0001").exists());
+        kill_process(id, Signal::CONT).unwrap();
+        let ended = apply.wait().unwrap();
+        assert!(!has_lock || !ended.success(), "it had the lock and was not ended");
+        router.run(&["confirm"]);
+        if caught == 2 {
+            return;
+        }
+    }
+    panic!("apply was never stopped with the lock");
 }
 
 /// Waits until `done`, a minute at most: loaded machines take their time.

@@ -139,20 +139,30 @@ pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// The guard that was started with this place's state directory.
+/// The guards that were started with this place's state directory: the first, and the second.
+#[track_caller]
+pub(crate) fn guards_of(place: &Path) -> [rustix::process::Pid; 2] {
+    let state = place.join("state");
+    let arguments = |pid: &str| {
+        let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&arguments).into_owned()
+    };
+    let mine = |pid: &String| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        String::from_utf8_lossy(&environment).contains(state.to_str().unwrap())
+            && arguments(pid).contains("dead-man")
+    };
+    let names = std::fs::read_dir("/proc").unwrap();
+    let names = names.map(|e| e.unwrap().file_name().into_string().unwrap());
+    let numbers = names.filter(|name| name.bytes().all(|b| b.is_ascii_digit()));
+    let mut all: Vec<String> = numbers.filter(mine).collect();
+    all.sort_by_key(|pid| arguments(pid).contains("--second"));
+    let pids = all.iter().map(|pid| rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap());
+    pids.collect::<Vec<_>>().try_into().expect("a guard and a second one")
+}
+
+/// The first of them.
 #[track_caller]
 pub(crate) fn guard_of(place: &Path) -> rustix::process::Pid {
-    let state = place.join("state");
-    let mine = |pid: &str| {
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&environment).contains(state.to_str().unwrap())
-            && String::from_utf8_lossy(&arguments).contains("dead-man")
-    };
-    let pid = std::fs::read_dir("/proc")
-        .unwrap()
-        .map(|e| e.unwrap().file_name().into_string().unwrap())
-        .find(|name| name.bytes().all(|b| b.is_ascii_digit()) && mine(name))
-        .expect("the guard is there");
-    rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap()
+    guards_of(place)[0]
 }

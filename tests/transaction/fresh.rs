@@ -124,7 +124,7 @@ fn nobody_looks_at_the_machine_before_the_lock_is_taken_and_the_rest_settled() {
     let state = scratch.state();
     let look = |host: &dyn HostRead| {
         assert!(state.try_lock("second").is_err(), "without the lock");
-        assert!(state.journals().unwrap().0.is_empty(), "before settling");
+        assert!(state.journals().unwrap().whole.is_empty(), "before settling");
         assert_eq!(host.identity(), fake.identity());
         fake.snapshot()
     };

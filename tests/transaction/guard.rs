@@ -154,12 +154,18 @@ fn journals_that_cant_be_read_for_a_while_delay_the_undo_and_do_not_end_it() {
     let scene = Waiting::new();
     let (path, journal) = scene.scratch.journals().pop_first().unwrap();
     // A journal that can't be read for a moment, as when memory or descriptors are short.
-    let damage = || fs::write(&path, "damaged\n").unwrap();
-    let repair = || fs::write(&path, &journal).unwrap();
+    let damage = || {
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+    };
+    let repair = || {
+        fs::remove_dir(&path).unwrap();
+        fs::write(&path, &journal).unwrap();
+    };
     let clock = Virtual::new().at(WAIT - 1000, damage).at(WAIT + 3000, repair);
     let (watch, errors) = scene.guard(&scene.fake, &clock);
     assert!(matches!(watch, Watch::Undone(_)), "{watch:?}");
-    assert!(errors.len() >= 4 && errors[0].contains("damaged"), "{errors:?}");
+    assert!(errors.len() >= 4 && errors[0].contains("journal-0001"), "{errors:?}");
     scene.assert_undone();
 }
 
@@ -299,11 +305,105 @@ fn what_apply_itself_could_not_put_back_is_left_to_the_guard_at_once() {
 }
 
 #[test]
+fn a_file_that_is_damaged_cut_or_removed_confirms_nothing_and_is_written_anew() {
+    for damage in [None, Some(""), Some("{\"token\":"), Some("not one\n")] {
+        let scene = Waiting::new();
+        let file = scene.scratch.state().path().join("deadman.json");
+        let whole = fs::read(&file).unwrap();
+        let damaged = || match damage {
+            None => fs::remove_file(&file).unwrap(),
+            Some(text) => fs::write(&file, text).unwrap(),
+        };
+        let anew = || {
+            assert_eq!(fs::read(&file).unwrap(), whole, "{damage:?}");
+            damaged();
+        };
+        let new = scene.fake.content();
+        let still = || {
+            assert_eq!(scene.fake.content(), new, "{damage:?}: before the deadline");
+            assert!(!scene.scratch.state().has_lock_file());
+        };
+        let clock = Virtual::new().at(5000, damaged).at(5300, anew).at(WAIT - 200, still);
+        let (watch, _) = scene.guard(&scene.fake, &clock);
+        let Watch::Undone(undone) = watch else { panic!("{damage:?}: {watch:?}") };
+        assert_eq!((undone.restored, undone.why.as_str()), (WRITES, "not confirmed in time"));
+        assert!((WAIT - 100..=WAIT + 100).contains(&clock.passed()), "{}", clock.passed());
+        scene.assert_undone();
+    }
+}
+
+#[test]
+fn a_deadline_with_a_digit_changed_is_not_believed() {
+    let scene = Waiting::new();
+    let file = scene.scratch.state().path().join("deadman.json");
+    let whole = fs::read(&file).unwrap();
+    for (at, byte) in whole.iter().enumerate().filter(|(_, byte)| byte.is_ascii_digit()) {
+        let mut other = whole.clone();
+        other[at] = if *byte == b'9' { b'0' } else { byte + 1 };
+        fs::write(&file, &other).unwrap();
+        assert_eq!(scene.waits(), None, "{}", String::from_utf8_lossy(&other));
+    }
+}
+
+#[test]
+fn who_takes_the_file_away_and_is_no_guard_leaves_the_undoing_to_the_next_call() {
+    let remove = |scene: &Waiting| {
+        fs::remove_file(scene.scratch.state().path().join("deadman.json")).unwrap();
+    };
+    // Its guard was killed too: nothing is begun on top of it.
+    let scene = Waiting::new();
+    remove(&scene);
+    let changer = begin(&scene.fake, &scene.fake, &scene.scratch, "apply").unwrap();
+    assert!(changer.notes[0].contains("never confirmed"), "{:?}", changer.notes);
+    drop(changer);
+    scene.assert_undone();
+    // A rollback by hand is nobody else's business any more.
+    let scene = Waiting::new();
+    let by_hand = || {
+        remove(&scene);
+        scene.hold().roll_back(false).unwrap();
+    };
+    let clock = Virtual::new().at(5000, by_hand);
+    assert!(matches!(scene.guard(&scene.fake, &clock).0, Watch::Settled));
+    assert!(clock.passed() < 6000, "{}", clock.passed());
+    scene.assert_undone();
+    // A confirmation counts, also after the file was gone for a while.
+    let scene = Waiting::new();
+    let new = scene.fake.content();
+    let confirm = || assert!(matches!(scene.hold().confirm().unwrap(), Confirmed::Kept(_)));
+    let clock = Virtual::new().at(5000, || remove(&scene)).at(7000, confirm);
+    assert!(matches!(scene.guard(&scene.fake, &clock).0, Watch::Settled));
+    assert_eq!(scene.fake.content(), new);
+    drop(begin(&scene.fake, &scene.fake, &scene.scratch, "apply").unwrap());
+    assert_eq!(scene.fake.content(), new, "what was confirmed stays");
+}
+
+#[test]
+fn whoever_does_not_let_go_of_the_lock_at_the_deadline_is_ended() {
+    use std::os::unix::process::ExitStatusExt;
+    let scene = Waiting::new();
+    let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+    let held = RefCell::new(Some(scene.hold()));
+    let (pid, child) = (child.id(), RefCell::new(&mut child));
+    fs::write(scene.scratch.state().path().join("lock"), format!("{pid}\napply x\n")).unwrap();
+    let spared = || assert!(child.borrow_mut().try_wait().unwrap().is_none(), "too early");
+    let gone = || {
+        assert_eq!(child.borrow_mut().wait().unwrap().signal(), Some(9));
+        drop(held.take());
+    };
+    let clock = Virtual::new().at(WAIT - 100, spared).at(WAIT + 500, gone);
+    let (watch, _) = scene.guard(&scene.fake, &clock);
+    assert!(matches!(watch, Watch::Undone(_)), "{watch:?}");
+    assert!(clock.passed() < WAIT + 700, "{}", clock.passed());
+    scene.assert_undone();
+}
+
+#[test]
 fn the_guard_of_an_earlier_change_leaves_a_later_one_alone() {
     let scene = Waiting::new();
     let later = || {
         let held = scene.hold();
-        held.lock().state().disarm(held.lock()).unwrap();
+        held.lock().state().disarm(held.lock(), scene.armed.token).unwrap();
         deadman::arm(&scene.fake, held.lock(), Duration::from_secs(600), Vec::new()).unwrap();
     };
     let new = scene.fake.content();

@@ -226,7 +226,7 @@ fn a_state_directory_that_runs_full_in_the_middle_rolls_everything_back() {
                 Err(error) => error.code(),
             };
             assert_eq!(fake.content(), old, "{code:?}");
-            assert!(state.journals().unwrap().0.is_empty(), "{code:?}");
+            assert!(state.journals().unwrap().whole.is_empty(), "{code:?}");
             *outcomes.entry(code as u8).or_insert(0) += 1;
         }
         outcomes

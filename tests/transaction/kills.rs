@@ -109,10 +109,14 @@ fn a_journal_torn_at_any_byte_is_safe() {
     for end in 0..=whole.len() {
         let torn = whole[..end].to_vec();
         scratch.put_journals(&[(path.clone(), torn)].into());
-        // The header is on the disk before the first write: without it, nothing was written.
-        fake.put_back(if end < header { &old } else { &new });
+        fake.put_back(&new);
         let settled = do_settle(&fake, &scratch).unwrap_or_else(|e| panic!("cut at {end}: {e}"));
-        if end < whole.len() {
+        if end < header {
+            // Its header was on the disk before the first write, and was cut since.
+            assert_eq!(fake.content(), new, "cut at {end}: nobody knows what to restore");
+            assert!(settled.notes[0].contains("its first line is cut"), "{:?}", settled.notes);
+            assert!(kept_aside(&scratch), "cut at {end}");
+        } else if end < whole.len() {
             assert_eq!(fake.content(), old, "cut at {end}");
             assert!(scratch.is_clean(), "cut at {end}");
         } else {
@@ -122,28 +126,105 @@ fn a_journal_torn_at_any_byte_is_safe() {
     }
 }
 
+fn kept_aside(scratch: &Scratch) -> bool {
+    scratch.journals().is_empty() && scratch.0.join("state/damaged-0001").exists()
+}
+
 #[test]
-fn a_damaged_or_newer_journal_is_an_error_and_stays() {
+fn a_journal_that_was_never_whole_means_that_nothing_was_written() {
+    let (fake, scratch) = (router(), Scratch::new());
+    let old = fake.content();
+    let path = scratch.0.join("state/journal-0001.new");
+    scratch.put_journals(&[(path, b"{\"format\":\"linerate-jour".to_vec())].into());
+    assert_eq!(do_settle(&fake, &scratch).unwrap(), apply::RolledBack::default());
+    assert_eq!(fake.content(), old);
+    assert!(scratch.is_clean());
+}
+
+#[test]
+fn a_newer_journal_is_an_error_and_stays() {
     let (fake, scratch) = (router(), Scratch::new());
     do_apply(&fake, &fake, &spread(), &scratch).unwrap();
+    let path = scratch.journals().pop_first().unwrap().0;
+    let newer = b"{\"format\":\"linerate-journal\",\"version\":3}\n".to_vec();
+    scratch.put_journals(&[(path.clone(), newer)].into());
+    for error in
+        [do_settle(&fake, &scratch).unwrap_err(), do_rollback(&fake, &scratch).unwrap_err()]
+    {
+        assert_eq!(error.code(), ExitCode::Usage);
+        assert!(error.to_string().contains("newer"), "{error}");
+    }
+    assert!(path.exists());
+}
+
+#[test]
+fn a_damaged_journal_is_reported_with_what_can_be_read_kept_aside_and_in_nobodys_way() {
+    let (fake, scratch) = (router(), Scratch::new());
+    do_apply(&fake, &fake, &spread(), &scratch).unwrap();
+    let new = fake.content();
     let (path, whole) = scratch.journals().pop_first().unwrap();
     let whole = String::from_utf8(whole).unwrap();
-    for (from, to, said) in [
-        ("\"version\":1", "\"version\":2", "newer"),
-        ("linerate-journal", "something-else", "not a journal"),
-        ("{\"format\"", "{\"format", "damaged"),
-        ("\"entries\"", "\"enties\"", "damaged"),
+    for (from, to) in [
+        ("linerate-journal", "something-else"),
+        ("{\"format\"", "{\"format"),
+        ("\"entries\"", "\"enties\""),
+        ("\"version\":2", "\"version\":1"),
+        ("\"before\":\"0\"", "\"before\":\"3\""),
     ] {
         assert!(whole.contains(from), "{from}");
         let bad = whole.replacen(from, to, 1).into_bytes();
         scratch.put_journals(&[(path.clone(), bad)].into());
-        for error in
-            [do_settle(&fake, &scratch).unwrap_err(), do_rollback(&fake, &scratch).unwrap_err()]
-        {
-            assert_eq!(error.code(), ExitCode::Usage);
-            assert!(error.to_string().contains(said), "{error}");
+        let error = do_rollback(&fake, &scratch).unwrap_err();
+        assert_eq!(error.code(), ExitCode::RollbackIncomplete, "{error}");
+        let said = error.to_string();
+        for word in ["damaged-0001", "apply", "/proc/irq/", ": before 0"] {
+            assert!(said.contains(word), "{from}: no {word} in {said}");
         }
-        assert!(path.exists());
+        assert_eq!(fake.content(), new, "{from}: nothing is restored from it");
+        assert!(kept_aside(&scratch), "{from}");
+        // It was reported, and the next change goes on; its number is a new one.
+        let again = do_rollback(&fake, &scratch).unwrap();
+        assert!(again.notes[0].contains("damaged-0001"), "{:?}", again.notes);
+        do_apply(&fake, &fake, &one_cpu(), &scratch).unwrap();
+        assert!(scratch.0.join("state/journal-0002").exists());
+        do_rollback(&fake, &scratch).unwrap();
+        assert_eq!(fake.content(), new);
+    }
+}
+
+/// Whatever byte of a journal is another: nothing is restored but what was there before, and what
+/// is not restored is reported.
+#[test]
+fn a_flipped_digit_anywhere_in_a_journal_is_found_and_nothing_wrong_is_restored() {
+    let (fake, scratch) = (router(), Scratch::new());
+    let old = fake.content();
+    do_apply(&fake, &fake, &spread(), &scratch).unwrap();
+    let new = fake.content();
+    let journals = scratch.journals();
+    let (path, whole) = journals.first_key_value().unwrap();
+    let mut random = fastrand::Rng::with_seed(7);
+    for at in 0..whole.len() {
+        let mut bad = whole.clone();
+        bad[at] ^= 1 << random.u8(0..8);
+        scratch.put_journals(&[(path.clone(), bad)].into());
+        fake.put_back(&new);
+        let (notes, whole_back) = match do_rollback(&fake, &scratch) {
+            Ok(done) => (done.notes.join("\n"), true),
+            Err(error) => (error.to_string(), false),
+        };
+        for (setting, now) in fake.content() {
+            assert!(
+                now == old[&setting] || now == new[&setting],
+                "{at}: {} is {now}",
+                setting.display()
+            );
+        }
+        // The last newline says nothing but that a kill did not cut the line.
+        let told = notes.contains("not what was written") || notes.contains("damaged");
+        assert!(told || at + 1 == whole.len(), "{at}: {notes}");
+        if whole_back {
+            assert_eq!(fake.content(), old, "{at}: {notes}");
+        }
     }
 }
 

@@ -15,7 +15,7 @@ const EVENT: &str = "event ";
 /// # Errors
 /// Fails as [`crate::machine::store::StateDir::journals`] does.
 pub fn forget_covered(lock: &Lock) -> Result<()> {
-    let (journals, _) = lock.state().journals()?;
+    let journals = lock.state().journals()?.whole;
     for (at, journal) in journals.iter().enumerate() {
         let later = journals.get(at + 1..).unwrap_or_default();
         if is_covered(journal, later) {
@@ -57,7 +57,8 @@ mod tests {
         };
         let host = HostIdentity { boot_id: "b".into(), netns: 1, netns_cookie: None };
         let header = Header::new(host, 0, what.into(), vec![entry]);
-        Journal { number, header, progress: vec![Progress::Done], phase: Phase::Applied }
+        let progress = vec![Progress::Done];
+        Journal { progress, phase: Phase::Applied, ..Journal::new(number, header) }
     }
 
     #[test]

@@ -10,8 +10,12 @@
 //! ```
 //!
 //! The guard is in a session of its own, so it outlives the terminal and its parent, however that
-//! ends. Should the guard itself be killed, the next call that may write finds the change overdue
-//! and undoes it. While a change waits, nothing else may be begun: what was never confirmed must
+//! ends. It has in memory what the file says: one that is damaged or removed confirms nothing, and is
+//! written anew. What was confirmed says so in its journals. Whoever has the lock at the deadline and
+//! does not let go, a stopped process say, is ended.
+//!
+//! Should the guard itself be killed, a second one undoes (`cli/shared/second.rs`), or else the next
+//! call that may write finds the change overdue and does. While a change waits, nothing else may be begun: what was never confirmed must
 //! not become permanent because something else was put on top of it, and nothing may hold the lock
 //! when the deadline comes.
 //!
@@ -29,7 +33,7 @@ use crate::machine::host::clock::{self, Clock, System};
 use crate::machine::host::{HostRead, HostWrite};
 use crate::machine::store::deadman::{Armed, Target, Undoing, Undone};
 use crate::machine::store::journal::{Journal, Phase};
-use crate::machine::store::{Lock, StateDir};
+use crate::machine::store::{Damaged, Lock, StateDir};
 use crate::machine::sys::process;
 
 /// Interval at which the guard looks; a deadline is missed by no more than this and the writes.
@@ -38,6 +42,12 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Grace period in which a process that tries settings may put them back itself when its time is
 /// over.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// Grace period in which any other process that has the lock at the deadline may come to its end.
+const LET_GO: Duration = Duration::from_millis(300);
+
+/// Verb for which a guard takes the lock.
+const GUARD: &str = "dead-man";
 
 /// The first pause after a rollback that failed; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -157,7 +167,7 @@ pub fn give_up(host: &dyn HostWrite, lock: &Lock, armed: &Armed, why: &str) -> R
 /// Fails if the state directory can't be used.
 pub fn release(lock: &Lock, armed: &Armed) -> Result<()> {
     if !is_cut_short(lock.state(), armed)? {
-        return lock.state().disarm(lock);
+        return lock.state().disarm(lock, armed.token);
     }
     mark(lock, &mut armed.clone(), Undoing::begun(Reason::CutShort.words()));
     Ok(())
@@ -165,10 +175,9 @@ pub fn release(lock: &Lock, armed: &Armed) -> Result<()> {
 
 /// True if a transaction since the change was armed is neither in force as a whole nor undone.
 fn is_cut_short(state: &StateDir, armed: &Armed) -> Result<bool> {
-    let (journals, _) = state.journals()?;
     let cut_short =
         |journal: &Journal| journal.number > armed.after && journal.phase == Phase::Unfinished;
-    Ok(journals.iter().any(cut_short))
+    Ok(state.journals()?.whole.iter().any(cut_short))
 }
 
 /// The guard of one change. It gives up for no reason but that somebody else settled it: as long as
@@ -193,7 +202,11 @@ impl Guard<'_> {
     /// # Errors
     /// Fails if the state directory can't be read at the start.
     pub fn watch(&mut self, token: u64) -> Result<Watch> {
-        let Some(mut armed) = self.state.armed()?.filter(|a| a.token == token) else {
+        let armed = match self.state.armed()? {
+            None => unconfirmed(self.state)?,
+            armed => armed,
+        };
+        let Some(mut armed) = armed.filter(|armed| armed.token == token) else {
             return Ok(Watch::Settled);
         };
         let mut pause = FIRST_PAUSE;
@@ -219,7 +232,7 @@ impl Guard<'_> {
     /// Waits until there is a reason to undo; `None` when somebody else settled it.
     fn wait(&mut self, armed: &mut Armed) -> Option<Reason> {
         loop {
-            if !self.still_waits(armed) {
+            if !self.still_waits(armed, None) {
                 return None;
             }
             if let Some(undoing) = &armed.undoing {
@@ -240,7 +253,7 @@ impl Guard<'_> {
 
     /// Takes in what the file says now, for deadline and holder may have changed. False when the
     /// change does not wait any more.
-    fn still_waits(&self, armed: &mut Armed) -> bool {
+    fn still_waits(&self, armed: &mut Armed, lock: Option<&Lock>) -> bool {
         match self.state.armed() {
             Ok(Some(now)) if now.token == armed.token => {
                 // A mark that found no room on the disk counts all the same.
@@ -249,10 +262,38 @@ impl Guard<'_> {
                 armed.undoing = armed.undoing.take().or(undoing);
                 true
             }
-            Ok(_) => false,
+            // Nothing is begun on top of a change that waits.
+            Ok(Some(_)) => false,
+            Ok(None) => !self.is_settled(armed, lock),
             // Out of memory or descriptors, say: no reason to believe that it was confirmed.
             Err(_) => true,
         }
+    }
+
+    /// True if the arming was taken away on purpose: nothing of its change is in force, or it is noted
+    /// as kept. A file that was removed or damaged says neither, and is written anew.
+    fn is_settled(&self, armed: &Armed, lock: Option<&Lock>) -> bool {
+        // Whoever has the lock may be about to change something.
+        if lock.is_none() && self.state.has_lock_file() {
+            return false;
+        }
+        let Ok(journals) = self.state.journals() else { return false };
+        let of_it = |j: &Journal| j.header.guarded == Some(armed.token) && !j.is_kept;
+        let unknown = |d: &Damaged| d.number > armed.after && !d.is_aside;
+        if !journals.whole.iter().any(of_it) && !journals.damaged.iter().any(unknown) {
+            return true;
+        }
+        // The lock is taken for this alone: nobody who comes meanwhile shall find it taken.
+        let own = match lock {
+            Some(_) => None,
+            None => self.state.lock(GUARD).ok(),
+        };
+        if let (Some(lock), Ok(None)) = (lock.or(own.as_ref()), self.state.armed())
+            && let Err(e) = self.state.arm(lock, armed)
+        {
+            log::warn!("{e}");
+        }
+        false
     }
 
     /// True if it is a trial whose process does not hold the lock any more.
@@ -260,38 +301,49 @@ impl Guard<'_> {
         if armed.holder.is_none() {
             return false;
         }
-        let Ok(_lock) = self.state.lock("dead-man") else { return false };
+        let Ok(lock) = self.state.lock(GUARD) else { return false };
         // Between the two looks it may have become a change that waits to be confirmed.
-        self.still_waits(armed) && armed.holder.is_some()
+        self.still_waits(armed, Some(&lock)) && armed.holder.is_some()
     }
 
-    /// The lock, as soon as whoever has it is done; `None` when the change is settled by then. A
-    /// trial whose time is over is asked to end, and ended after a grace period.
+    /// The lock, as soon as whoever has it is done; `None` when the change is settled by then.
     fn lock(&self, armed: &mut Armed) -> Option<Lock> {
         let begun = self.clock.boottime();
         let mut ended = None;
         loop {
-            let lock = self.state.lock("dead-man");
-            // Whoever had the lock until now may have confirmed.
-            if !self.still_waits(armed) {
+            if !self.still_waits(armed, None) {
                 return None;
             }
-            if let Ok(lock) = lock {
-                return Some(lock);
+            if let Ok(lock) = self.state.lock(GUARD) {
+                // Whoever had the lock until now may have confirmed.
+                return self.still_waits(armed, Some(&lock)).then_some(lock);
             }
-            // The number is that process's own only as long as it is the one that has the lock.
-            let has_lock = |holder: &u32| self.state.lock_holder().is_none_or(|pid| pid == *holder);
-            if let Some(holder) = armed.holder.filter(has_lock)
-                && self.is_due(armed)
+            let waited = self.clock.boottime().saturating_sub(begun);
+            if self.is_due(armed)
+                && let Some((holder, at_once)) = self.to_be_ended(armed, waited)
+                && ended != Some((holder, at_once))
             {
-                let at_once = self.clock.boottime().saturating_sub(begun) > GRACE;
-                if ended != Some(at_once) {
-                    ended = Some(at_once);
-                    process::end(holder, at_once);
-                }
+                ended = Some((holder, at_once));
+                process::end(holder, at_once);
             }
             self.clock.sleep(LOOK / 4);
         }
+    }
+
+    /// The process that has the lock when the time is over and does not let go, and whether it is to
+    /// be ended rather than asked. A trial is asked at once, and ended after a grace period; any other
+    /// is ended, for what it leaves half done has its journal.
+    fn to_be_ended(&self, armed: &Armed, waited: Duration) -> Option<(u32, bool)> {
+        let known = self.state.lock_holder();
+        let pid = known.as_ref().map(|(pid, _)| *pid);
+        // The number is that process's own only as long as it is the one that has the lock.
+        if let Some(trial) = armed.holder.filter(|trial| pid.is_none_or(|pid| pid == *trial)) {
+            return Some((trial, waited > GRACE));
+        }
+        let (pid, verb) = known?;
+        let undoes = verb == GUARD || armed.undoing.is_some();
+        let patience = if undoes { GRACE } else { LET_GO };
+        (waited > patience && pid != std::process::id()).then_some((pid, true))
     }
 
     fn is_due(&self, armed: &Armed) -> bool {
@@ -308,16 +360,52 @@ pub fn overdue(host: &dyn HostRead, state: &StateDir) -> Result<Option<Armed>> {
     Ok(state.armed()?.filter(|armed| is_due(host, armed, &System)))
 }
 
-/// Undoes what is [`overdue`]. `None` when nothing is.
+/// The change that waits to be confirmed and whose file is gone, as far as its journals tell: due at
+/// once. A guard that has it in memory writes the file anew.
+fn unconfirmed(state: &StateDir) -> Result<Option<Armed>> {
+    let journals = state.journals()?.whole;
+    let mut unkept = journals.iter().filter(|journal| !journal.is_kept);
+    Ok(unkept.find_map(|journal| {
+        Some(Armed {
+            token: journal.header.guarded?,
+            deadline_ms: 0,
+            host: journal.header.host.clone(),
+            after: journal.number.saturating_sub(1),
+            watched: Vec::new(),
+            holder: None,
+            undoing: None,
+        })
+    }))
+}
+
+/// Waits a moment for the guard to write the file of a change anew that is damaged or gone.
+///
+/// # Errors
+/// Fails if the state directory can't be read.
+pub fn await_file(state: &StateDir) -> Result<()> {
+    for _ in 0..5 {
+        if state.armed()?.is_some() || unconfirmed(state)?.is_none() {
+            break;
+        }
+        clock::sleep(LOOK);
+    }
+    Ok(())
+}
+
+/// Undoes what is [`overdue`], and what waits and has lost its file. `None` when nothing does.
 ///
 /// # Errors
 /// Rollback incomplete (exit 8).
 pub(super) fn undo_overdue(host: &dyn HostWrite, lock: &Lock) -> Result<Option<RolledBack>> {
     // Who tries settings holds the lock: that we have it says that nobody does any more.
-    let orphan = lock.state().armed()?.filter(|a| {
+    let is_orphan = |a: &Armed| {
         a.holder.is_some() && !matches!(place(host, &a.host), Whereabouts::OtherNamespace)
-    });
-    match overdue(host, lock.state())?.or(orphan) {
+    };
+    let late = match lock.state().armed()? {
+        None => unconfirmed(lock.state())?.filter(|a| is_due(host, a, &System)),
+        armed => armed.filter(|a| is_due(host, a, &System) || is_orphan(a)),
+    };
+    match late {
         Some(armed) => undo_and_tell(host, lock, armed, &Reason::Unguarded).map(Some),
         None => Ok(None),
     }
@@ -341,7 +429,7 @@ pub(super) fn confirm(host: &dyn HostWrite, lock: &Lock) -> Result<Confirmed> {
         }
         // What the next call would undo must not be said to be kept.
         if !is_cut_short(state, &armed)? {
-            state.disarm(lock)?;
+            state.disarm(lock, armed.token)?;
             return Ok(Confirmed::Kept(time_left(&armed)));
         }
         undo_and_tell(host, lock, armed, &Reason::CutShort).map_err(too_late)?;
@@ -369,7 +457,7 @@ pub(super) fn roll_back(host: &dyn HostWrite, lock: &Lock, force: bool) -> Resul
     let ours = |armed: &Armed| armed.host == host.identity() || is_due(host, armed, &System);
     if let Some(mut armed) = state.armed()?.filter(ours) {
         if attempt.is_over() {
-            state.disarm(lock)?;
+            state.disarm(lock, armed.token)?;
         } else {
             // Its guard tries again, and need not wait for the deadline.
             let mut undoing = Undoing::begun("rolled back by hand");
@@ -438,7 +526,7 @@ fn undo(
         // The router is back; that nobody will learn why is the smaller harm.
         log::warn!("{e}");
     }
-    state.disarm(lock)?;
+    state.disarm(lock, armed.token)?;
     Ok((undone, attempt))
 }
 

@@ -9,8 +9,8 @@ use super::undo::{Left, Restore, undo};
 use super::write::{listed, restore};
 use crate::error::{Error, ExitCode, Result};
 use crate::machine::host::{HostRead, HostWrite};
-use crate::machine::store::journal::{Journal, JournalLine, Phase};
-use crate::machine::store::{Lock, StateDir};
+use crate::machine::store::journal::{Journal, JournalLine, Phase, lines_damaged};
+use crate::machine::store::{Damaged, Lock, StateDir};
 use crate::model::knob::Knob;
 
 /// Outcome of a rollback.
@@ -41,8 +41,9 @@ pub struct InForce {
 /// # Errors
 /// Fails if the state directory can't be read, or holds a journal that this version can't read.
 pub fn status(host: &dyn HostRead, state: &StateDir) -> Result<Vec<InForce>> {
-    let (journals, _) = state.journals()?;
-    let placed = journals
+    let placed = state
+        .journals()?
+        .whole
         .into_iter()
         .map(|journal| InForce { place: place(host, &journal.header.host), journal });
     Ok(placed.collect())
@@ -55,6 +56,8 @@ pub(super) struct Attempt {
     pub(super) done: RolledBack,
     /// Settings that could not be restored, other people's values apart.
     left: Vec<Left>,
+    /// Journals that were found damaged, and are kept aside.
+    damaged: Vec<Damaged>,
 }
 
 impl Attempt {
@@ -66,12 +69,13 @@ impl Attempt {
     /// Error on everything that is not as before, for a person; `None` where nothing is.
     pub(super) fn error(&self) -> Option<Error> {
         let all: Vec<&Left> = self.left.iter().chain(&self.done.foreign).collect();
-        let hint = if self.left.is_empty() {
-            "to overwrite what somebody else set: linerate rollback --force"
-        } else {
-            "linerate rollback tries again"
+        let hint = match (self.left.is_empty(), self.done.foreign.is_empty()) {
+            (false, _) => "linerate rollback tries again",
+            (_, false) => "to overwrite what somebody else set: linerate rollback --force",
+            _ => "look at those settings; a reboot resets all that linerate sets",
         };
-        (!all.is_empty()).then(|| incomplete(&all).hint(hint))
+        let some = !all.is_empty() || !self.damaged.is_empty();
+        some.then(|| incomplete(&all, &self.damaged).hint(hint))
     }
 
     /// The outcome; an error where some settings are not as before.
@@ -107,11 +111,12 @@ pub(super) fn roll_back_since(
 /// # Errors
 /// Rollback incomplete (exit 8) with a list of what is left.
 pub(super) fn settle(host: &dyn HostWrite, lock: &Lock) -> Result<RolledBack> {
-    let Attempt { done: mut result, left } = unwind(host, lock, &Mode::Settle)?;
+    let Attempt { done: mut result, left, damaged } = unwind(host, lock, &Mode::Settle)?;
     if !left.is_empty() {
         let all: Vec<&Left> = left.iter().collect();
-        return Err(incomplete(&all).hint("linerate rollback tries again"));
+        return Err(incomplete(&all, &damaged).hint("linerate rollback tries again"));
     }
+    result.notes.extend(damaged.iter().map(ToString::to_string));
     if !result.restored.is_empty() {
         result.notes.insert(
             0,
@@ -129,8 +134,13 @@ pub(super) fn settle(host: &dyn HostWrite, lock: &Lock) -> Result<RolledBack> {
     Ok(result)
 }
 
-fn incomplete(left: &[&Left]) -> Error {
-    let what = format!("{} not as before:{}", is_are(left.len()), listed(left.iter().copied()));
+fn incomplete(left: &[&Left], damaged: &[Damaged]) -> Error {
+    let mut parts: Vec<String> = damaged.iter().map(ToString::to_string).collect();
+    if !left.is_empty() {
+        let list = listed(left.iter().copied());
+        parts.insert(0, format!("{} not as before:{list}", is_are(left.len())));
+    }
+    let what = parts.join("\n");
     Error::new(ExitCode::RollbackIncomplete, "roll back", what)
 }
 
@@ -153,11 +163,21 @@ enum Mode {
 /// Undoes the chosen journals and removes those of which nothing is left to undo.
 fn unwind(host: &dyn HostWrite, lock: &Lock, mode: &Mode) -> Result<Attempt> {
     let state = lock.state();
-    let (journals, torn) = state.journals()?;
+    let all = state.journals()?;
     let mut result = RolledBack::default();
-    for number in torn {
-        // Its header never got complete, so it was never acted upon.
-        state.remove_journal(lock, number)?;
+    state.clear_unborn(lock, &all)?;
+    let (journals, mut damaged) = (all.whole, Vec::new());
+    for mut one in all.damaged {
+        match mode {
+            Mode::Rollback { after, .. } if one.number <= *after => {}
+            _ if !one.is_aside => {
+                one.path = state.set_aside(lock, one.number)?;
+                damaged.push(one);
+            }
+            // It was reported when it was found.
+            Mode::Rollback { .. } => result.notes.push(one.to_string()),
+            Mode::Settle => {}
+        }
     }
     let chosen = |journal: &Journal| match mode {
         Mode::Settle => journal.phase == Phase::Unfinished,
@@ -197,6 +217,13 @@ fn unwind(host: &dyn HostWrite, lock: &Lock, mode: &Mode) -> Result<Attempt> {
     }
     let devices = if todo.is_empty() { Devices::default() } else { Devices::of(host) };
     for journal in &mut todo {
+        if !journal.damaged.is_empty() {
+            let lines = lines_damaged(&journal.damaged);
+            result.notes.push(format!(
+                "journal {:04} of {}: {lines}; settings that only they named are not undone",
+                journal.number, journal.header.what
+            ));
+        }
         result.notes.extend(devices.follow(host, journal));
     }
     result.notes.dedup();
@@ -221,12 +248,15 @@ fn unwind(host: &dyn HostWrite, lock: &Lock, mode: &Mode) -> Result<Attempt> {
         let holds = |l: &Left| journal.header.entries.iter().any(|e| e.knob == l.knob);
         left.iter().any(holds) || (waits && result.foreign.iter().any(holds))
     };
-    let finished: Vec<u32> = todo.iter().filter(|j| !stays(j)).map(|j| j.number).collect();
-    for number in finished {
-        state.remove_journal(lock, number)?;
+    for journal in todo.iter().filter(|journal| !stays(journal)) {
+        if journal.damaged.is_empty() {
+            state.remove_journal(lock, journal.number)?;
+        } else {
+            state.set_aside(lock, journal.number)?;
+        }
         result.journals += 1;
     }
-    Ok(Attempt { done: result, left })
+    Ok(Attempt { done: result, left, damaged })
 }
 
 /// Outcome of going back.

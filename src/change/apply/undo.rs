@@ -175,7 +175,8 @@ mod tests {
         };
         let host = HostIdentity { boot_id: "b".into(), netns: 1, netns_cookie: None };
         let header = Header::new(host, 0, "test".into(), vec![entry]);
-        Journal { number, header, progress: vec![progress], phase: Phase::Applied }
+        let progress = vec![progress];
+        Journal { progress, phase: Phase::Applied, ..Journal::new(number, header) }
     }
 
     /// Undoes journals of one setting: the text that is written back, and true if a value is
@@ -245,8 +246,8 @@ mod tests {
         };
         let host = HostIdentity { boot_id: "b".into(), netns: 1, netns_cookie: None };
         let header = Header::new(host, 0, "test".into(), vec![entry]);
-        let one =
-            Journal { number: 1, header, progress: vec![Progress::Done], phase: Phase::Applied };
+        let progress = vec![Progress::Done];
+        let one = Journal { progress, phase: Phase::Applied, ..Journal::new(1, header) };
         let back = |now: &str| {
             let plan = undo(&[&one], |_| Now::Text(now.into()), false);
             (plan.restore.first().map(|r| r.to.clone()), plan.foreign.len())

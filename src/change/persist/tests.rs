@@ -498,7 +498,7 @@ fn a_link_that_goes_up_and_down_all_year_leaves_one_journal() {
         assert_eq!(done.written, 1);
         fake.meddle(rps, "0");
     }
-    assert_eq!(state.journals().unwrap().0.len(), 1);
+    assert_eq!(state.journals().unwrap().whole.len(), 1);
     roll_back(&fake, &state);
     assert_eq!(fake.content(), old);
     fs::remove_dir_all(dir).unwrap();
@@ -526,7 +526,7 @@ fn a_flowtable_gets_the_link_that_is_dialled_later_and_gets_it_again_when_it_is_
         // The link goes, and the kernel takes its device out.
         fake.meddle(Path::new("flow-offload"), "software eth0");
     }
-    let journals = state.journals().unwrap().0.len();
+    let journals = state.journals().unwrap().whole.len();
     assert!(journals <= 2, "one for each night: {journals}");
     // A port whose card was replaced keeps none of the others from the flowtable's other settings,
     // and an event of a device that is in no flowtable leaves it alone.

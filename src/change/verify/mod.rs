@@ -237,8 +237,8 @@ mod tests {
             ifindex: None,
         };
         let header = Header::new(fake.identity(), started_ms, what.into(), vec![entry]);
-        let journal =
-            Journal { number: 1, header, progress: vec![Progress::Done], phase: Phase::Applied };
+        let progress = vec![Progress::Done];
+        let journal = Journal { progress, phase: Phase::Applied, ..Journal::new(1, header) };
         InForce { journal, place: crate::change::apply::Whereabouts::Here }
     }
 

@@ -11,6 +11,7 @@ pub mod loads;
 pub(in crate::cli) mod persisted;
 #[cfg(feature = "measure")]
 pub(in crate::cli) mod rendered;
+pub(in crate::cli) mod second;
 pub(in crate::cli) mod waiting;
 
 use std::path::PathBuf;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::second;
 #[cfg(feature = "measure")]
 use crate::change::apply::Hold;
 use crate::change::apply::deadman;
@@ -60,23 +61,25 @@ pub(in crate::cli) fn arm(
     let host = context.live("apply --confirm")?;
     let watched = watched(context, host, probes);
     let armed = deadman::arm(host, lock, Duration::from_secs_f64(seconds), watched)?;
-    start_guard(lock, &armed)?;
+    start_guard(host, lock, &armed)?;
     Ok(armed)
 }
 
 /// Arms the dead-man for a run that tries settings on this machine while it holds `lock`.
 #[cfg(feature = "measure")]
 pub(in crate::cli) fn arm_trial(context: &Context, lock: &Lock, wait: Duration) -> Result<Armed> {
-    let armed = deadman::arm_trial(context.live("tune")?, lock, wait)?;
-    start_guard(lock, &armed)?;
+    let host = context.live("tune")?;
+    let armed = deadman::arm_trial(host, lock, wait)?;
+    start_guard(host, lock, &armed)?;
     Ok(armed)
 }
 
-fn start_guard(lock: &Lock, armed: &Armed) -> Result<()> {
-    match spawn::detached(&["dead-man".to_owned(), armed.token.to_string()]) {
+fn start_guard(host: &dyn HostRead, lock: &Lock, armed: &Armed) -> Result<()> {
+    let first = spawn::detached(&["dead-man".to_owned(), armed.token.to_string()]);
+    match first.and_then(|()| second::start(host, armed)) {
         Ok(()) => Ok(()),
         Err(e) => {
-            lock.state().disarm(lock)?;
+            lock.state().disarm(lock, armed.token)?;
             Err(Error::not_supported("start the guard that undoes what is not confirmed", e)
                 .hint("nothing was changed"))
         }

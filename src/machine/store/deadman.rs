@@ -11,6 +11,8 @@ use std::str::FromStr;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::check::{checked, with_check};
+use super::journal::JournalLine;
 use super::{Lock, StateDir, write_atomically};
 use crate::error::Result;
 use crate::model::identity::HostIdentity;
@@ -123,8 +125,8 @@ impl StateDir {
         self.path().join("undone.json")
     }
 
-    /// The change that waits to be confirmed; `None` also where the file is damaged, for then
-    /// nothing is known that could be undone by it.
+    /// The change that waits to be confirmed; `None` also where the file is damaged: the guard has
+    /// what was in it, and writes it anew.
     ///
     /// # Errors
     /// An error if the state directory can't be read.
@@ -142,15 +144,17 @@ impl StateDir {
 
     fn read_small<T: DeserializeOwned>(&self, path: &Path) -> Result<Option<T>> {
         match fs::read(path) {
-            Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
+            Ok(bytes) => {
+                let json = bytes.strip_suffix(b"\n").and_then(checked);
+                Ok(json.and_then(|json| serde_json::from_slice(json).ok()))
+            }
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(self.refused("read", path, &e)),
         }
     }
 
     fn write_small(&self, path: &Path, value: &impl Serialize) -> Result<()> {
-        let bytes =
-            serde_json::to_vec(value).map_err(|e| self.refused("write", path, &e.into()))?;
+        let bytes = with_check(value).map_err(|e| self.refused("write", path, &e.into()))?;
         write_atomically(path, &bytes).map_err(|e| self.refused("write", path, &e))
     }
 
@@ -161,20 +165,34 @@ impl StateDir {
         }
     }
 
-    /// Arms the dead-man, in place of an earlier arming.
+    /// Arms the dead-man, in place of an earlier arming. What is changed under this lock from here on
+    /// is the change that waits.
     ///
     /// # Errors
     /// An error if the state directory can't be written.
-    pub fn arm(&self, _lock: &Lock, armed: &Armed) -> Result<()> {
-        self.write_small(&self.deadman(), armed)
+    pub fn arm(&self, lock: &Lock, armed: &Armed) -> Result<()> {
+        self.write_small(&self.deadman(), armed)?;
+        lock.guard(Some(armed.token));
+        Ok(())
     }
 
-    /// Takes the arming away: confirmed, undone, or never begun.
+    /// Takes an arming away: confirmed, undone, or never begun. What is left of its change is noted
+    /// as kept in the journals, by which the guard tells this from a file that was removed.
     ///
     /// # Errors
     /// An error if the state directory can't be written.
-    pub fn disarm(&self, _lock: &Lock) -> Result<()> {
-        self.remove_small(&self.deadman())
+    pub fn disarm(&self, lock: &Lock, token: u64) -> Result<()> {
+        let journals = self.journals()?.whole;
+        let left = journals.iter().filter(|j| j.header.guarded == Some(token) && !j.is_kept);
+        let keep = || {
+            left.clone().try_for_each(|j| self.add_step(lock, j.number, JournalLine::Kept(true)))
+        };
+        let kept = keep();
+        self.remove_small(&self.deadman())?;
+        // On a full disk there is room for it now.
+        kept.or_else(|_| keep())?;
+        lock.guard(None);
+        Ok(())
     }
 
     /// Keeps the record of an undone change and the reason, for whoever comes and asks.
@@ -191,14 +209,6 @@ impl StateDir {
     /// An error if the state directory can't be written.
     pub fn forget_undone(&self, _lock: &Lock) -> Result<()> {
         self.remove_small(&self.undone_file())
-    }
-
-    /// Number of the newest journal; 0 without any.
-    ///
-    /// # Errors
-    /// An error if the state directory can't be read.
-    pub fn newest_journal(&self) -> Result<u32> {
-        Ok(self.numbers()?.last().copied().unwrap_or(0))
     }
 }
 

@@ -3,6 +3,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "our own files, never the router's settings")]
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -20,6 +21,7 @@ pub struct Lock {
     state: StateDir,
     verb: String,
     path: PathBuf,
+    guarded: Cell<Option<u64>>,
     // Held for its flock.
     _file: File,
 }
@@ -35,6 +37,16 @@ impl Lock {
     #[must_use]
     pub fn verb(&self) -> &str {
         &self.verb
+    }
+
+    /// Number of the arming that was made under this lock and is in force: what is changed from then
+    /// on is its guard's to undo.
+    pub(super) fn guarded(&self) -> Option<u64> {
+        self.guarded.get()
+    }
+
+    pub(super) fn guard(&self, token: Option<u64>) {
+        self.guarded.set(token);
     }
 }
 
@@ -101,7 +113,8 @@ impl StateDir {
             if let Err(e) = named {
                 log::debug!("{}: {}", path.display(), words(&e));
             }
-            return Ok(Lock { state: self.clone(), verb: verb.to_owned(), path, _file: file });
+            let (state, verb, guarded) = (self.clone(), verb.to_owned(), Cell::new(None));
+            return Ok(Lock { state, verb, path, guarded, _file: file });
         }
         Err(LockRefused::Busy(
             Error::usage("change settings", "other linerate processes come and go too quickly")
@@ -109,12 +122,34 @@ impl StateDir {
         ))
     }
 
-    /// Process that wrote its name into the lock's file: the present holder of the lock, or the
-    /// last one. `None` where nobody has written it, and where the disk was too full for the name.
+    /// True if somebody has the lock, or was killed with it.
     #[must_use]
-    pub fn lock_holder(&self) -> Option<u32> {
-        let text = fs::read_to_string(self.path().join("lock")).ok()?;
-        text.lines().next()?.parse().ok()
+    pub fn has_lock_file(&self) -> bool {
+        self.path().join("lock").exists()
+    }
+
+    /// Process that wrote its name into the lock's file, and its verb: the present holder of the
+    /// lock, or the last one. Where the disk was too full for the name, the process that the kernel
+    /// lists for the lock, and no verb. `None` where nobody is known.
+    #[must_use]
+    pub fn lock_holder(&self) -> Option<(u32, String)> {
+        let path = self.path().join("lock");
+        let text = fs::read_to_string(&path).ok()?;
+        let mut lines = text.lines();
+        if let Some(pid) = lines.next().and_then(|pid| pid.parse().ok()) {
+            return Some((pid, lines.next().unwrap_or_default().to_owned()));
+        }
+        let file = fs::metadata(&path).ok()?;
+        let (major, minor) = (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));
+        let of_file = format!("{major:02x}:{minor:02x}:{}", file.ino());
+        // "1: FLOCK  ADVISORY  WRITE 1234 00:19:5678 0 EOF" (fs/locks.c lock_get_status)
+        let locks = fs::read_to_string("/proc/locks").ok()?;
+        let mut held = locks.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let pid = held.find_map(|words| match *words.as_slice() {
+            [_, "FLOCK", _, "WRITE", pid, file, ..] if file == of_file => pid.parse().ok(),
+            _ => None,
+        })?;
+        Some((pid, String::new()))
     }
 }
 
@@ -174,6 +209,10 @@ mod tests {
         let said = error.to_string();
         let pid = std::process::id();
         assert!(said.contains(&format!("another linerate (pid {pid}, \"tune nat\")")), "{said}");
+        assert_eq!(state.lock_holder(), Some((pid, "tune nat".to_owned())));
+        // A full disk has no room for the name; the kernel knows who has it.
+        fs::write(dir.join("lock"), "").unwrap();
+        assert_eq!(state.lock_holder(), Some((pid, String::new())));
         drop(first);
         assert!(!dir.exists(), "an empty state directory must go");
         drop(state.lock("apply").unwrap());

@@ -7,6 +7,9 @@
 //!   /run/linerate/            mode 0700; made on demand, removed when empty
 //!     lock                    who is changing settings right now (flock)
 //!     journal-0001 ...        what was changed, to what, from what: oldest first
+//!     damaged-0001 ...        a journal that can't be undone from, kept for a person
+//!     deadman.json            the change that waits to be confirmed
+//!     undone.json             the last one that nobody confirmed
 //! ```
 //!
 //! Runtime settings vanish with the boot, and so does /run: journals need no better place.
@@ -16,6 +19,8 @@
 
 pub mod bisect;
 pub mod board;
+mod check;
+mod damaged;
 pub mod deadman;
 pub mod disk;
 pub mod journal;
@@ -33,6 +38,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+pub use damaged::Damaged;
 pub use lines::Lines;
 pub use lock::{Lock, LockRefused};
 
