@@ -18,8 +18,9 @@ use linerate::machine::parse::config;
 use linerate::machine::parse::irq_name::{of_device, of_switch, queue_and_role};
 use linerate::machine::parse::thread_name::ThreadName;
 use linerate::machine::parse::{
-    cmdline, cpuinfo, cpumask, crypto, interrupts, keyvalue, modules, net_counters, net_dev, pppoe,
-    preempt, queue_counters, route, softirqs, softnet, stat, task, thread_name, uci, vlan,
+    cmdline, cpuinfo, cpumask, crypto, interrupts, keyvalue, modules, net_counters, net_dev,
+    per_cpu, pppoe, preempt, queue_counters, route, snmp, softirqs, softnet, stat, task,
+    thread_name, uci, vlan,
 };
 use linerate::machine::store::journal::Journal;
 use linerate::machine::store::{plan, result};
@@ -54,6 +55,7 @@ pub(crate) const ALL: &[Property] = &[
     ("net_dev", of_net_dev),
     ("netlink", netlink),
     ("plan_file", plan_file),
+    ("per_cpu", of_per_cpu),
     ("pppoe", of_pppoe),
     ("preempt", of_preempt),
     ("queue_counters", of_queue_counters),
@@ -63,6 +65,7 @@ pub(crate) const ALL: &[Property] = &[
     ("scene", of_scene),
     ("setting", setting),
     ("small_files", small_files),
+    ("snmp", of_snmp),
     ("softirqs", of_softirqs),
     ("state_files", state_files),
     ("sysctl", of_sysctl),
@@ -400,6 +403,19 @@ fn small_files(bytes: &[u8]) {
         let _option = config::option(file.as_bytes(), key);
         let _value = keyvalue::value(file.as_bytes(), key);
     }
+}
+
+/// /proc/net/stat/*: no more names than the first line has words.
+fn of_per_cpu(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let words = text.lines().next().unwrap_or_default().split_whitespace().count();
+    assert!(per_cpu::sums(bytes).len() <= words);
+}
+
+/// /proc/net/snmp, netstat and snmp6: no more counters than words.
+fn of_snmp(bytes: &[u8]) {
+    let words = String::from_utf8_lossy(bytes).split_whitespace().count();
+    assert!(snmp::counters(bytes, "Ip").len() + snmp::flat(bytes).len() <= 2 * words);
 }
 
 /// /proc/softirqs: no more CPUs than words.

@@ -108,6 +108,8 @@ grab $(within '/sys/fs/cgroup/*/cpuset.cpus.partition' '/sys/fs/cgroup/*/cpuset.
     '/sys/fs/cgroup/cpuset/cpuset.sched_load_balance' '/sys/fs/cgroup/cpuset/*/cpuset.sched_load_balance' \
     '/sys/fs/cgroup/cpuset/*/cpuset.cpus')
 
+grab $(within '/proc/net/stat/*')
+grab /proc/net/netstat /proc/net/snmp6
 grab /proc/uptime /proc/net/snmp /sys/kernel/tracing/current_tracer /sys/kernel/tracing/tracing_on \
     /sys/kernel/tracing/events/enable /proc/sys/net/ipv4/tcp_congestion_control \
     /proc/sys/net/ipv4/tcp_fastopen /proc/sys/net/ipv4/tcp_tw_reuse /proc/sys/net/ipv4/tcp_fin_timeout \

@@ -35,6 +35,7 @@ pub(super) fn run(context: &Context, args: &CaptureArgs) -> Result<ExitCode> {
         let snapshot = discover::snapshot(door);
         // What `check` reads beside.
         drop(discover::condition(door, &snapshot));
+        drop(discover::losses(door, &snapshot));
         // Reads what discovery does not: limits and sysctls.
         drop(inventory(door, &snapshot));
     });

@@ -6,6 +6,7 @@
 pub mod diagnose;
 pub mod experiment;
 pub mod kernel;
+pub mod losses;
 pub mod plan;
 pub mod profile;
 pub mod rank;

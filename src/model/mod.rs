@@ -18,6 +18,7 @@ pub mod histogram;
 pub mod identity;
 pub mod kconfig;
 pub mod knob;
+pub mod loss;
 pub mod measurement;
 pub mod nic;
 pub mod order;

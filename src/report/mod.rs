@@ -9,6 +9,7 @@ pub mod check;
 pub mod compare;
 pub mod csv;
 pub mod document;
+pub mod losses;
 pub mod plan;
 #[cfg(feature = "measure")]
 pub mod rank;

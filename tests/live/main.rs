@@ -14,5 +14,6 @@ mod discover;
 mod kernel;
 mod knobs;
 mod lab;
+mod losses;
 mod persist;
 mod record;

@@ -21,6 +21,7 @@ mod field;
 mod honesty;
 mod knobs;
 mod licences;
+mod losses;
 mod mlrsearch_oracle;
 mod outcomes;
 mod reasons;

@@ -1,5 +1,7 @@
 //! `linerate check`: what holds this router back, on what evidence, and what to do about it.
 
+mod losses;
+
 use std::time::Duration;
 
 use clap::Args;
@@ -8,6 +10,7 @@ use super::context::Context;
 use super::interrupt;
 use super::shared::{seconds, severity};
 use crate::decide::diagnose::{self, Diagnosis, Load, Subject, Window};
+use crate::decide::losses::{Ledger, ledger};
 use crate::error::{Error, ExitCode, Result};
 use crate::machine::discover;
 use crate::machine::host::{HostError, clock};
@@ -29,6 +32,15 @@ pub struct CheckArgs {
     /// Watch the router for this long first, so that rules see rates; best while traffic flows
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub load: Option<f64>,
+    /// Show where packets are lost, stage by stage: since boot and, with S, what rises in S seconds
+    #[arg(
+        long,
+        value_name = "S",
+        num_args = 0..=1,
+        value_parser = seconds,
+        conflicts_with_all = ["rules", "load", "list", "fail_on"]
+    )]
+    pub losses: Option<Option<f64>>,
     /// List the rules, what each looks for and what it costs
     #[arg(long, conflicts_with_all = ["rules", "load"])]
     pub list: bool,
@@ -48,6 +60,9 @@ pub(super) fn run(context: &Context, args: &CheckArgs) -> Result<ExitCode> {
         }
         return Ok(ExitCode::Done);
     }
+    if let Some(seconds) = args.losses {
+        return losses::run(context, seconds);
+    }
     if let Some(unknown) = args.rules.iter().find(|name| diagnose::rules().all(|r| r.id != **name))
     {
         let near = diagnose::rules().map(|r| r.id).find(|id| id.contains(unknown.as_str()));
@@ -57,17 +72,21 @@ pub(super) fn run(context: &Context, args: &CheckArgs) -> Result<ExitCode> {
         );
         return Err(Error::usage(format!("check {unknown}"), "no such rule").hint(hint));
     }
-    let Some(Looked { snapshot, condition, window }) = look(context, args.load)? else {
+    let Some(Looked { snapshot, condition, window, lost }) = look(context, args.load)? else {
         out.say("interrupted: nothing was changed");
         return Ok(ExitCode::Interrupted);
     };
     let subject = Subject::new(&snapshot, &condition, window.as_ref());
     let told = diagnose::diagnose(&subject, &args.rules);
     if out.json {
-        out.json(&CheckDocument::of(&snapshot, &subject, &told))?;
+        out.json(&CheckDocument::of(&snapshot, &subject, &told, lost.as_ref()))?;
     } else {
         let watched = window.is_some();
-        out.document(&report::document(&snapshot, &told, watched, out.is_verbose()))?;
+        let mut document = report::document(&snapshot, &told, watched, out.is_verbose());
+        if let Some(lost) = &lost {
+            crate::report::losses::beside(&mut document, lost);
+        }
+        out.document(&document)?;
     }
     let grave = told.findings.iter().any(|f| f.severity >= args.fail_on);
     Ok(if grave { ExitCode::Findings } else { ExitCode::Done })
@@ -77,6 +96,7 @@ struct Looked {
     snapshot: Snapshot,
     condition: Condition,
     window: Option<Window>,
+    lost: Option<Ledger>,
 }
 
 /// Looks, for a while if asked to; `None` when interrupted meanwhile.
@@ -85,7 +105,7 @@ fn look(context: &Context, load: Option<f64>) -> Result<Option<Looked>> {
     let snapshot = discover::snapshot(host);
     let condition = discover::condition(host, &snapshot);
     let Some(seconds) = load else {
-        return Ok(Some(Looked { snapshot, condition, window: None }));
+        return Ok(Some(Looked { snapshot, condition, window: None, lost: None }));
     };
     // Rates of a capture are those of its counters, which stand still.
     let host = context.live("check --load")?;
@@ -93,6 +113,7 @@ fn look(context: &Context, load: Option<f64>) -> Result<Option<Looked>> {
     let unreadable =
         |e: HostError| Error::not_supported(format!("read {}", e.path.display()), e.reason());
     let watch = Watch::of(&snapshot, &[]);
+    let counters = discover::losses(host, &snapshot);
     let mut telemetry = Telemetry::start(host, watch).map_err(unreadable)?;
     let until = clock::monotonic() + Duration::from_secs_f64(seconds);
     context.out.say(format_args!("watching for {seconds} s; traffic should flow meanwhile"));
@@ -100,11 +121,12 @@ fn look(context: &Context, load: Option<f64>) -> Result<Option<Looked>> {
         return Ok(None);
     }
     let rates = telemetry.advance().map_err(unreadable)?;
+    let lost = ledger(&discover::losses(host, &snapshot), Some((&counters, rates.seconds)));
     let (before, before_condition) = (snapshot, condition);
     let snapshot = discover::snapshot(host);
     let condition = discover::condition(host, &snapshot);
     let window = Window { seconds: rates.seconds, rates, before, before_condition };
-    Ok(Some(Looked { snapshot, condition, window: Some(window) }))
+    Ok(Some(Looked { snapshot, condition, window: Some(window), lost: Some(lost) }))
 }
 
 /// `check --json`.
@@ -121,6 +143,9 @@ struct CheckDocument<'a> {
     model: Option<Model>,
     findings: &'a [Finding],
     unseen: &'a [Unseen],
+    /// Where packets were lost meanwhile, as in docs/losses.schema.json.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    losses: Option<losses::Told<'a>>,
 }
 
 #[derive(serde::Serialize)]
@@ -130,7 +155,12 @@ struct Model {
 }
 
 impl<'a> CheckDocument<'a> {
-    fn of(snapshot: &'a Snapshot, subject: &Subject<'_>, told: &'a Diagnosis) -> Self {
+    fn of(
+        snapshot: &'a Snapshot,
+        subject: &Subject<'_>,
+        told: &'a Diagnosis,
+        lost: Option<&'a Ledger>,
+    ) -> Self {
         Self {
             format: "linerate-check",
             version: 1,
@@ -141,6 +171,7 @@ impl<'a> CheckDocument<'a> {
             model: subject.outlook().map(|o| Model { found: o.found, planned: o.planned }),
             findings: &told.findings,
             unseen: &told.unseen,
+            losses: lost.map(Into::into),
         }
     }
 }

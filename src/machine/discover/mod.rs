@@ -15,6 +15,7 @@ mod fingerprint;
 mod irq_drivers;
 mod irqs;
 mod kernel;
+mod losses;
 mod machine;
 mod narrow;
 mod netdevs;
@@ -33,6 +34,7 @@ use std::path::Path;
 pub use condition::condition;
 pub use evidence::{look, sample};
 pub use fingerprint::fingerprint;
+pub use losses::losses;
 pub use narrow::devices;
 
 use crate::machine::host::{HostError, HostRead};

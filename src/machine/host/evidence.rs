@@ -10,8 +10,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::io::Errno;
+
 use super::clock;
-use crate::machine::sys::{conntrack, xtables};
+use crate::machine::sys::{conntrack, nft_drop, xtables};
+use crate::model::loss::DropRule;
 use crate::model::order::InOrder;
 use crate::model::path::{BoundFlows, IptablesTable};
 
@@ -26,6 +29,29 @@ const MOST_LINES: usize = 16_384;
 /// Tables of the old iptables. What they are called is read in the calling thread's namespace:
 /// /proc/net is the process's.
 pub(super) fn iptables() -> io::Result<Vec<IptablesTable>> {
+    let mut found = tables()?
+        .into_iter()
+        .map(|(ipv6, name)| xtables::count(ipv6, &name))
+        .collect::<io::Result<Vec<_>>>()?;
+    found.order_by(|a, b| (a.ipv6, &a.table).cmp(&(b.ipv6, &b.table)));
+    Ok(found)
+}
+
+/// Rules that drop, of nf_tables where the kernel has it, and of the old iptables.
+pub(super) fn drop_rules() -> io::Result<Vec<DropRule>> {
+    let missing = [Errno::OPNOTSUPP, Errno::PROTONOSUPPORT, Errno::INVAL];
+    let mut found = match nft_drop::list() {
+        Err(e) if missing.iter().any(|m| e.raw_os_error() == Some(m.raw_os_error())) => Vec::new(),
+        other => other?,
+    };
+    for (ipv6, name) in tables()? {
+        found.extend(xtables::drops(ipv6, &name)?);
+    }
+    Ok(found)
+}
+
+/// Loaded tables of the old iptables, with whether they are ip6tables'.
+fn tables() -> io::Result<Vec<(bool, String)>> {
     let mut found = Vec::new();
     for (ipv6, file) in [(false, "ip_tables_names"), (true, "ip6_tables_names")] {
         let path = Path::new("/proc/thread-self/net").join(file);
@@ -34,10 +60,9 @@ pub(super) fn iptables() -> io::Result<Vec<IptablesTable>> {
             other => other?,
         };
         for name in names.lines().map(str::trim).filter(|name| !name.is_empty()) {
-            found.push(xtables::count(ipv6, name)?);
+            found.push((ipv6, name.to_owned()));
         }
     }
-    found.order_by(|a, b| (a.ipv6, &a.table).cmp(&(b.ipv6, &b.table)));
     Ok(found)
 }
 

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use super::{HostError, HostRead, HostResult, evidence};
 use crate::machine::parse::queue_counters;
-use crate::machine::sys::{ethtool, ethtool_ioctl, links, napi, nft_list, nic, rtnl};
+use crate::machine::sys::{ethtool, ethtool_ioctl, links, napi, nft_list, nic, qdisc, rtnl};
 
 /// A question to the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,6 +47,11 @@ pub enum Query {
     BoundFlows,
     /// Flows bound in packet engines whose files lie in debugfs: a map of numbers by path.
     PpeFlows,
+    /// Rules and policies of netfilter that drop, with what they counted: a list of
+    /// [`crate::model::loss::DropRule`]; EPERM.
+    DropRules,
+    /// Counters of the queueing disciplines: a list of [`crate::model::loss::QdiscCounts`].
+    QdiscCounts,
     /// Interrupt lines whose affinity the kernel gives nobody the right to write: a list of
     /// numbers. Told by kernels from 6.12 on; older ones let the write fail.
     FixedIrqs,
@@ -69,6 +74,8 @@ impl Query {
             Self::Iptables => "iptables".into(),
             Self::BoundFlows => "bound_flows".into(),
             Self::PpeFlows => "ppe_flows".into(),
+            Self::DropRules => "drop_rules".into(),
+            Self::QdiscCounts => "qdisc_counts".into(),
             Self::FixedIrqs => "fixed_irqs".into(),
         }
     }
@@ -114,6 +121,8 @@ pub(super) fn live(query: &Query) -> HostResult<Vec<u8>> {
         Query::Iptables => json(evidence::iptables()),
         Query::BoundFlows => json(evidence::bound_flows()),
         Query::PpeFlows => json(evidence::ppe_flows()),
+        Query::DropRules => json(evidence::drop_rules()),
+        Query::QdiscCounts => json(qdisc::counts()),
         Query::FixedIrqs => json(evidence::fixed_irqs()),
     }
     .map_err(|e| HostError::from_io("query", Path::new(&query.name()), &e))

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::netlink::Answers;
-use super::{ethtool, genl, links, napi, nft_list, nic, nic_counters, rtnl, xtables};
+use super::{
+    ethtool, genl, links, napi, nft_drop, nft_list, nic, nic_counters, qdisc, rtnl, xtables,
+};
 use crate::model::order::OneByOne;
 
 /// Takes in `bytes` as one datagram, and lets every decoder read the bodies of its messages; where
@@ -18,6 +20,8 @@ pub fn decode_answers(bytes: &[u8]) {
     }
     let names: BTreeMap<u32, String> = bodies.iter().filter_map(|b| rtnl::link(b)).one_by_one();
     drop(rtnl::sort_qdiscs(&bodies, &names));
+    drop(qdisc::tell(&bodies, &names));
+    drop(nft_drop::tell(&bodies, &bodies));
     drop(links::join(&bodies, &bodies));
     drop(napi::join(&bodies, &bodies));
     drop(nft_list::tell(&bodies, &bodies, &bodies));

@@ -19,6 +19,7 @@ pub mod neighbour;
 mod netlink;
 pub mod netns;
 pub mod nft;
+pub mod nft_drop;
 pub mod nft_flow;
 pub mod nft_list;
 pub mod nic;

@@ -191,7 +191,7 @@ fn flowtable(body: &[u8]) -> Option<Flowtable> {
     })
 }
 
-fn be32(value: &[u8]) -> Option<u32> {
+pub(super) fn be32(value: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(*value.first_chunk()?))
 }
 

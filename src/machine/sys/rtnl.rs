@@ -17,7 +17,7 @@ const RTM_DELLINK: u16 = 17;
 const RTM_GETLINK: u16 = 18;
 const RTM_NEWADDR: u16 = 20;
 const RTM_NEWROUTE: u16 = 24;
-const RTM_GETQDISC: u16 = 38;
+pub(super) const RTM_GETQDISC: u16 = 38;
 pub(super) const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 pub(super) const IFLA_LINKINFO: u16 = 18;
@@ -45,7 +45,7 @@ const RTPROT_STATIC: u8 = 4;
 const RT_SCOPE_UNIVERSE: u8 = 0;
 const RTN_UNICAST: u8 = 1;
 const IFINFOMSG: usize = 16;
-const TCMSG: usize = 20;
+pub(super) const TCMSG: usize = 20;
 
 /// One end of a veth pair.
 #[derive(Debug, Clone, Copy)]

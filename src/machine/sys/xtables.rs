@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 
+use crate::model::loss::{DropRule, Leg};
 use crate::model::order::OneByOne;
 use crate::model::path::IptablesTable;
 
@@ -77,6 +78,23 @@ unsafe extern "C" {
 /// EPERM without CAP_NET_ADMIN; ENOPROTOOPT where the kernel has no such tables; EFBIG for a table
 /// that is too long to read.
 pub fn count(ipv6: bool, table: &str) -> io::Result<IptablesTable> {
+    let (layout, info, blob) = fetch(ipv6, table)?;
+    let mut told = tell(layout, &info, &blob);
+    (told.table, told.ipv6) = (table.to_owned(), ipv6);
+    Ok(told)
+}
+
+/// The rules and policies of a table that drop, with what they counted.
+///
+/// # Errors
+/// As [`count`].
+pub fn drops(ipv6: bool, table: &str) -> io::Result<Vec<DropRule>> {
+    let (layout, info, blob) = fetch(ipv6, table)?;
+    Ok(tell_drops(layout, ipv6, table, &info, &blob))
+}
+
+/// Answers of the kernel for a table: its information, and the blob of its rules.
+fn fetch(ipv6: bool, table: &str) -> io::Result<(Layout, Vec<u8>, Vec<u8>)> {
     let layout = if ipv6 { V6 } else { V4 };
     let raw = rustix::net::Protocol::from_raw(ipproto::RAW.as_raw());
     let socket = socket_with(layout.family, SocketType::RAW, SocketFlags::CLOEXEC, Some(raw))?;
@@ -101,9 +119,7 @@ pub fn count(ipv6: bool, table: &str) -> io::Result<IptablesTable> {
     let place = entries.get_mut(NAME..NAME + 4).into_iter().flatten();
     place.zip(length).for_each(|(to, from)| *to = from);
     read(&socket, layout.level, SO_GET_ENTRIES, &mut entries)?;
-    let mut told = tell(layout, &info, entries.get(head..).unwrap_or_default());
-    (told.table, told.ipv6) = (table.to_owned(), ipv6);
-    Ok(told)
+    Ok((layout, info, entries.split_off(head)))
 }
 
 fn read(socket: impl AsFd, level: i32, name: i32, value: &mut [u8]) -> io::Result<()> {
@@ -126,12 +142,21 @@ struct Entry {
     verdict: Option<i32>,
     /// The first word of another target's data.
     word: u32,
+    /// True if it is a verdict to drop, or the target REJECT.
+    drops: bool,
+    /// Packets that it matched.
+    packets: u64,
+    /// The name that a user's chain begins with.
+    chain: String,
 }
 
 /// Facts about both kinds of table, if their answers, one after the other, were `bytes`.
 pub(super) fn tell_both(bytes: &[u8]) -> [IptablesTable; 2] {
     let (info, blob) = bytes.split_at(bytes.len().min(INFO));
-    [V4, V6].map(|layout| tell(layout, info, blob))
+    [(V4, false), (V6, true)].map(|(layout, ipv6)| {
+        drop(tell_drops(layout, ipv6, "filter", info, blob));
+        tell(layout, info, blob)
+    })
 }
 
 fn tell(layout: Layout, info: &[u8], blob: &[u8]) -> IptablesTable {
@@ -188,6 +213,65 @@ fn tell(layout: Layout, info: &[u8], blob: &[u8]) -> IptablesTable {
     }
 }
 
+/// Names of the hooks, and the stretch of a packet's way that each is on.
+const HOOKS: [(&str, Leg); 5] = [
+    ("PREROUTING", Leg::In),
+    ("INPUT", Leg::In),
+    ("FORWARD", Leg::Forward),
+    ("OUTPUT", Leg::Out),
+    ("POSTROUTING", Leg::Out),
+];
+
+fn tell_drops(layout: Layout, ipv6: bool, table: &str, info: &[u8], blob: &[u8]) -> Vec<DropRule> {
+    let valid = u32_at(info, NAME).unwrap_or(0);
+    let hooks = (0..5).zip(HOOKS).filter(|(hook, _)| valid >> hook & 1 == 1);
+    let hooks: BTreeMap<usize, (&str, Leg)> = hooks
+        .filter_map(|(n, hook)| Some((u32_at(info, NAME + 4 + 4 * n)? as usize, hook)))
+        .one_by_one();
+    // Chains by the place of their first rule, with their names.
+    let mut chains: BTreeMap<usize, (String, Vec<Entry>)> = BTreeMap::new();
+    let (mut start, mut at) = (0, 0);
+    while let Some((entry, next)) = entry(layout, blob, at) {
+        if let Some((name, _)) = hooks.get(&at) {
+            start = at;
+            chains.insert(start, ((*name).to_owned(), Vec::new()));
+        }
+        if entry.target == "ERROR" {
+            start = next;
+            chains.insert(start, (entry.chain, Vec::new()));
+        } else if let Some((_, rules)) = chains.get_mut(&start) {
+            rules.push(entry);
+        }
+        at = next;
+    }
+    let program = if ipv6 { "ip6tables" } else { "iptables" };
+    let mut found = Vec::new();
+    let mut met = BTreeSet::new();
+    for leg in [Leg::In, Leg::Forward, Leg::Out] {
+        let mut todo: Vec<usize> =
+            hooks.iter().filter(|(_, hook)| hook.1 == leg).map(|(start, _)| *start).collect();
+        while let Some(start) = todo.pop() {
+            let Some((name, rules)) = chains.get(&start).filter(|_| met.insert(start)) else {
+                continue;
+            };
+            for (number, rule) in rules.iter().enumerate() {
+                todo.extend(rule.verdict.and_then(|to| usize::try_from(to).ok()));
+                if rule.drops {
+                    // A base chain ends with its policy.
+                    let is_policy = hooks.contains_key(&start) && number + 1 == rules.len();
+                    let number = match is_policy {
+                        true => "policy".to_owned(),
+                        false => format!("rule {}", number + 1),
+                    };
+                    let place = format!("{program} {table} {name} {number}");
+                    found.push(DropRule { place, leg, ipv6, packets: Some(rule.packets) });
+                }
+            }
+        }
+    }
+    found
+}
+
 /// The rule at a place, and the place of the next one.
 fn entry(layout: Layout, blob: &[u8], at: usize) -> Option<(Entry, usize)> {
     let rest = blob.get(at..)?;
@@ -201,15 +285,20 @@ fn entry(layout: Layout, blob: &[u8], at: usize) -> Option<(Entry, usize)> {
     };
     let name = text(target.get(2..TARGET - 1)?);
     let word = u32_at(target, TARGET).unwrap_or(0);
+    let verdict = i32::from_ne_bytes(word.to_ne_bytes());
+    // struct xt_counters, behind `comefrom`, where 64-bit numbers may stand.
+    let counters = (layout.offsets + 8).next_multiple_of(align_of::<u64>());
+    let packets = rest.get(counters..counters + 8).and_then(|b| b.try_into().ok());
     let inverted = rest.get(layout.inverted)? & INVERTED_OUT != 0;
     let outgoing = text(rest.get(layout.addresses + 16..layout.addresses + 32)?);
     let entry = Entry {
         outgoing: Some(outgoing).filter(|name| !name.is_empty() && !inverted),
         // A jump to the very next rule is what a rule without a target is stored as.
-        verdict: name
-            .is_empty()
-            .then(|| i32::from_ne_bytes(word.to_ne_bytes()))
-            .filter(|to| *to >= 0),
+        verdict: name.is_empty().then_some(verdict).filter(|to| *to >= 0),
+        // -NF_DROP - 1.
+        drops: name.is_empty() && verdict == -1 || name == "REJECT",
+        packets: packets.map_or(0, u64::from_ne_bytes),
+        chain: if name == "ERROR" { text(target.get(TARGET..)?) } else { String::new() },
         target: name,
         word,
     };
