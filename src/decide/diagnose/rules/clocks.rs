@@ -1,7 +1,9 @@
 //! How fast the CPUs may run.
 
+use crate::decide::diagnose::subject::listed;
 use crate::decide::diagnose::{Found, Load, Looked, Rule, Subject};
 use crate::model::condition::Policy;
+use crate::model::cpuset::CpuSet;
 use crate::model::finding::{Confidence, Severity};
 
 pub(super) const RULES: &[Rule] = &[
@@ -56,35 +58,127 @@ fn policies<'a>(subject: &Subject<'a>) -> Result<Vec<(&'a String, &'a Policy)>, 
 
 const DIR: &str = "/sys/devices/system/cpu/cpufreq";
 
-fn governor(subject: &Subject<'_>) -> Looked {
-    let mut found = Vec::new();
-    let mut followers: Vec<(&String, &str, &Policy)> = Vec::new();
-    for (name, policy) in policies(subject)? {
-        let Some(now) = policy.governor.as_deref() else { continue };
-        // These drivers' powersave is a hint to the hardware, which speeds up by itself.
-        let driver = policy.driver.as_deref().unwrap_or("");
-        let by_hardware = matches!(driver, "intel_pstate" | "amd-pstate-epp" | "amd_pstate_epp");
-        match now {
-            "powersave" if !by_hardware => {
-                let slow =
-                    policy.min.filter(|min| policy.hardware_max.is_none_or(|max| *min < max));
-                let title = format!("CPU {} run at their lowest frequency always", policy.cpus);
-                let mut one = Found::new(Severity::Warning, title)
-                    .seen(format!("{DIR}/{name}/scaling_governor"), now)
-                    .seen(format!("{DIR}/{name}/scaling_driver"), driver);
-                if let (Some(min), Some(max)) = (slow, policy.hardware_max) {
-                    one = one
-                        .seen(format!("{DIR}/{name}/scaling_min_freq"), min)
-                        .seen(format!("{DIR}/{name}/cpuinfo_max_freq"), max)
-                        .cost(1.0 - min as f64 / max.max(1) as f64);
-                }
-                found.push(one.remedy(format!("echo performance > {DIR}/{name}/scaling_governor")));
-            }
-            "userspace" => found.extend(left_slow(name, policy)),
-            "ondemand" | "conservative" | "schedutil" => followers.push((name, now, policy)),
-            _ => {}
+/// Policies with one fault, as one finding.
+struct Alike<'a> {
+    policies: Vec<(&'a String, &'a Policy)>,
+}
+
+impl<'a> Alike<'a> {
+    /// Policies that fit, if any does.
+    fn of(subject: &Subject<'a>, fits: impl Fn(&Policy) -> bool) -> Option<Self> {
+        let all = subject.condition.policies.iter().filter(|(_, policy)| fits(policy));
+        let policies: Vec<_> = all.collect();
+        (!policies.is_empty()).then_some(Self { policies })
+    }
+
+    /// CPUs of all of them.
+    fn cpus(&self) -> String {
+        let all = self.policies.iter().flat_map(|(_, policy)| policy.cpus.split_whitespace());
+        let sets = all.map(|cpus| cpus.parse::<CpuSet>().ok()).collect::<Option<Vec<_>>>();
+        match sets {
+            Some(sets) => sets.iter().flat_map(CpuSet::iter).collect::<CpuSet>().to_string(),
+            None => listed(self.policies.iter().map(|(_, policy)| policy.cpus.as_str())),
         }
     }
+
+    /// A file of the first few, and how many there are.
+    fn seen<V: ToString>(
+        &self,
+        found: Found,
+        file: &str,
+        of: impl Fn(&Policy) -> Option<V>,
+    ) -> Found {
+        const FEW: usize = 4;
+        let known = self.policies.iter().filter_map(|(name, p)| Some((name, of(p)?)));
+        let mut found = known
+            .take(FEW)
+            .fold(found, |found, (name, value)| found.seen(format!("{DIR}/{name}/{file}"), value));
+        if self.policies.len() > FEW {
+            found = found.seen(
+                format!("{DIR}/policy*/{file}"),
+                format!("{} policies in all", self.policies.len()),
+            );
+        }
+        found
+    }
+
+    /// The step that writes a value to the file of each.
+    fn write(&self, value: impl ToString, file: &str) -> String {
+        let value = value.to_string();
+        match self.policies.as_slice() {
+            [(name, _)] => format!("echo {value} > {DIR}/{name}/{file}"),
+            _ => format!("for f in {DIR}/policy*/{file}; do echo {value} > $f; done"),
+        }
+    }
+
+    /// Least share of the rate that its CPUs make.
+    fn share(&self, of: impl Fn(&Policy) -> Option<f64>) -> Option<f64> {
+        self.policies.iter().filter_map(|(_, policy)| of(policy)).reduce(f64::min)
+    }
+}
+
+/// Part of the highest frequency.
+fn part(of: Option<u64>, policy: &Policy) -> Option<f64> {
+    Some(of? as f64 / policy.hardware_max?.max(1) as f64)
+}
+
+/// CPUs kept at their lowest frequency. Some drivers' powersave is a hint to the hardware, which speeds
+/// up by itself; on x86 it is one of those unless the driver says otherwise.
+fn lowest(subject: &Subject<'_>) -> Option<Found> {
+    let x86 = subject.snapshot.machine.arch == "x86_64";
+    let by_hardware = |p: &Policy| match p.driver.as_deref() {
+        Some(driver) => matches!(driver, "intel_pstate" | "amd-pstate-epp" | "amd_pstate_epp"),
+        None => x86,
+    };
+    let slow = |p: &Policy| part(p.min, p).is_none_or(|share| share < 0.95);
+    let alike = Alike::of(subject, |p| {
+        p.governor.as_deref() == Some("powersave") && !by_hardware(p) && slow(p)
+    })?;
+    let share = alike.share(|p| part(p.min, p));
+    // How far down that is can't be told without its limits.
+    let (severity, confidence) = match share {
+        Some(_) => (Severity::Warning, Confidence::Certain),
+        None => (Severity::Warning, Confidence::Likely),
+    };
+    let title = format!("CPU {} run at their lowest frequency always", alike.cpus());
+    let mut found = Found::new(severity, title).sure(confidence);
+    found = alike.seen(found, "scaling_governor", |p| p.governor.clone());
+    found = alike.seen(found, "scaling_driver", |p| p.driver.clone());
+    found = alike.seen(found, "scaling_min_freq", |p| p.min);
+    found = alike.seen(found, "cpuinfo_max_freq", |p| p.hardware_max);
+    found = found.cost(share.map_or(0.0, |share| 1.0 - share));
+    Some(found.remedy(alike.write("performance", "scaling_governor")))
+}
+
+/// Under `userspace` a CPU stays where a program, or the boot loader, has put it.
+fn left_slow(subject: &Subject<'_>) -> Option<Found> {
+    let slow = |p: &Policy| part(p.asked, p).is_some_and(|share| share < 0.9);
+    let alike = Alike::of(subject, |p| p.governor.as_deref() == Some("userspace") && slow(p))?;
+    let share = alike.share(|p| part(p.asked, p))?;
+    let title = format!(
+        "CPU {} stay at {:.0} % of their frequency: nothing sets it",
+        alike.cpus(),
+        share * 100.0
+    );
+    let severity = if share < 0.75 { Severity::Warning } else { Severity::Notice };
+    let mut found = Found::new(severity, title).cost(1.0 - share);
+    found = alike.seen(found, "scaling_governor", |p| p.governor.clone());
+    found = alike.seen(found, "scaling_setspeed", |p| p.asked);
+    found = alike.seen(found, "cpuinfo_max_freq", |p| p.hardware_max);
+    Some(found.remedy(alike.write("performance", "scaling_governor")))
+}
+
+fn governor(subject: &Subject<'_>) -> Looked {
+    let mut found: Vec<Found> = Vec::new();
+    let mut followers: Vec<(&String, &str, &Policy)> = Vec::new();
+    for (name, policy) in policies(subject)? {
+        if let Some(now @ ("ondemand" | "conservative" | "schedutil")) = policy.governor.as_deref()
+        {
+            followers.push((name, now, policy));
+        }
+    }
+    found.extend(lowest(subject));
+    found.extend(left_slow(subject));
     if let Some((_, now, _)) = followers.first() {
         let title = format!("CPU frequency follows the load ({now})");
         // Where the way up is long, and no hardware helps, it has cost others half of the rate.
@@ -97,7 +191,7 @@ fn governor(subject: &Subject<'_>) -> Looked {
         let severity = if slow { Severity::Notice } else { Severity::Info };
         let mut one = Found::new(severity, title).sure(Confidence::Possible);
         one = one.cost(if slow { 0.05 } else { 0.0 });
-        for (name, now, policy) in &followers {
+        for (name, now, policy) in followers.iter().take(4) {
             one = one.seen(format!("{DIR}/{name}/scaling_governor"), now);
             if let Some(min) = policy.min.filter(|_| far(policy)) {
                 one = one.seen(format!("{DIR}/{name}/scaling_min_freq"), min);
@@ -123,52 +217,26 @@ fn governor(subject: &Subject<'_>) -> Looked {
     Ok(found)
 }
 
-/// Under `userspace` a CPU stays where a program, or the boot loader, has put it.
-fn left_slow(name: &str, policy: &Policy) -> Option<Found> {
-    let (asked, able) = (policy.asked?, policy.hardware_max?);
-    let share = asked as f64 / able.max(1) as f64;
-    (share < 0.9).then(|| {
-        let title = format!(
-            "CPU {} stay at {:.2} of {:.2} GHz: nothing sets their frequency",
-            policy.cpus,
-            asked as f64 / 1e6,
-            able as f64 / 1e6
-        );
-        let severity = if share < 0.75 { Severity::Warning } else { Severity::Notice };
-        Found::new(severity, title)
-            .seen(format!("{DIR}/{name}/scaling_governor"), "userspace")
-            .seen(format!("{DIR}/{name}/scaling_setspeed"), asked)
-            .seen(format!("{DIR}/{name}/cpuinfo_max_freq"), able)
-            .cost(1.0 - share)
-            .remedy(format!("echo performance > {DIR}/{name}/scaling_governor"))
-    })
-}
-
 fn limit(subject: &Subject<'_>) -> Looked {
-    let mut found = Vec::new();
-    for (name, policy) in policies(subject)? {
-        let (Some(max), Some(able)) = (policy.max, policy.hardware_max) else { continue };
-        let share = max as f64 / able.max(1) as f64;
-        if share >= 0.95 {
-            continue;
-        }
-        let severity = if share < 0.75 { Severity::Warning } else { Severity::Notice };
-        let title = format!(
-            "CPU {} may run at {:.2} of {:.2} GHz",
-            policy.cpus,
-            max as f64 / 1e6,
-            able as f64 / 1e6
-        );
-        found.push(
-            Found::new(severity, title)
-                .seen(format!("{DIR}/{name}/scaling_max_freq"), max)
-                .seen(format!("{DIR}/{name}/cpuinfo_max_freq"), able)
-                .cost(1.0 - share)
-                .remedy("look who set it: heat (linerate check throttled), a power profile, or a script")
-                .remedy(format!("echo {able} > {DIR}/{name}/scaling_max_freq")),
-        );
-    }
-    Ok(found)
+    policies(subject)?;
+    let share = |p: &Policy| part(p.max, p);
+    let Some(alike) = Alike::of(subject, |p| share(p).is_some_and(|share| share < 0.95)) else {
+        return Ok(Vec::new());
+    };
+    let least = alike.share(share).unwrap_or(1.0);
+    let severity = if least < 0.75 { Severity::Warning } else { Severity::Notice };
+    let title =
+        format!("CPU {} may run at {:.0} % of their frequency", alike.cpus(), least * 100.0);
+    let mut found = Found::new(severity, title).cost(1.0 - least);
+    found = alike.seen(found, "scaling_max_freq", |p| p.max);
+    found = alike.seen(found, "cpuinfo_max_freq", |p| p.hardware_max);
+    found = found
+        .remedy("look who set it: heat (linerate check throttled), a power profile, or a script");
+    let able = alike.policies.iter().filter_map(|(_, policy)| policy.hardware_max).max();
+    Ok(vec![match able {
+        Some(able) => found.remedy(alike.write(able, "scaling_max_freq")),
+        None => found,
+    }])
 }
 
 fn throttled(subject: &Subject<'_>) -> Looked {

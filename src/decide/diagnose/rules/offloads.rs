@@ -1,5 +1,6 @@
 //! Offloads: packets that cards and the kernel handle in bulk.
 
+use crate::decide::diagnose::subject::listed;
 use crate::decide::diagnose::{Found, Load, Looked, Rule, Subject};
 use crate::model::feature::FeatureState;
 use crate::model::finding::{Confidence, Severity};
@@ -47,22 +48,51 @@ fn blind(subject: &Subject<'_>) -> Option<String> {
     (!known).then(|| "no card's offload features can be read".to_owned())
 }
 
-fn off(subject: &Subject<'_>, name: &str) -> Vec<String> {
-    let is_off = |d: &&&NetDev| feature(d, name).is_some_and(|f| !f.active && f.changeable);
-    subject.intake.devices.iter().filter(is_off).map(|d| d.name.clone()).collect()
+/// Cards on which a feature is off that they could have on: a virtual end has no hardware's work to
+/// save, and what is sent into it was merged before.
+fn off<'a>(subject: &Subject<'a>, name: &str) -> Vec<&'a NetDev> {
+    let is_off = |d: &&NetDev| feature(d, name).is_some_and(|f| !f.active && f.changeable);
+    let cards = subject.intake.devices.iter().copied().filter(|d| d.is_hardware());
+    cards.filter(is_off).collect()
 }
 
 fn gro(subject: &Subject<'_>) -> Looked {
     if let Some(why) = blind(subject) {
         return Err(why);
     }
-    let found = off(subject, "rx-gro").into_iter().map(|name| {
-        Found::new(subject.on_router(Severity::Warning), format!("GRO is off on {name}"))
-            .seen(format!("ethtool -k {name}: generic-receive-offload"), "off")
-            .cost(0.4)
-            .remedy(format!("ethtool -K {name} gro on"))
-    });
-    Ok(found.collect())
+    let devices = off(subject, "rx-gro");
+    let title = |names: &str| format!("GRO is off on {names}");
+    Ok(together(
+        devices,
+        subject.on_router(Severity::Warning),
+        title,
+        "generic-receive-offload",
+        "gro on",
+    )
+    .map(|found| found.cost(0.4))
+    .into_iter()
+    .collect())
+}
+
+/// One finding for all devices on which a feature is as it should not be.
+fn together(
+    devices: Vec<&NetDev>,
+    severity: Severity,
+    title: impl Fn(&str) -> String,
+    feature: &str,
+    remedy: &str,
+) -> Option<Found> {
+    let names = listed(devices.iter().map(|d| d.name.as_str()));
+    let state = if remedy.ends_with("on") { "off" } else { "on" };
+    let found = (!devices.is_empty()).then(|| Found::new(severity, title(&names)));
+    found.map(|found| {
+        devices.iter().fold(found, |found, device| {
+            let name = &device.name;
+            found
+                .seen(format!("ethtool -k {name}: {feature}"), state)
+                .remedy(format!("ethtool -K {name} {remedy}"))
+        })
+    })
 }
 
 fn lro(subject: &Subject<'_>) -> Looked {
@@ -72,34 +102,21 @@ fn lro(subject: &Subject<'_>) -> Looked {
     if subject.forwards() != Some(true) {
         return Ok(Vec::new());
     }
-    let on =
-        subject.intake.devices.iter().filter(|d| feature(d, "rx-lro").is_some_and(|f| f.active));
-    let found = on.map(|d| {
-        Found::new(Severity::Warning, format!("LRO is on on {}, which forwards", d.name))
-            .seen(format!("ethtool -k {}: large-receive-offload", d.name), "on")
-            .seen("/proc/sys/net/ipv4/ip_forward", 1)
-            .cost(0.3)
-            .remedy(format!("ethtool -K {} lro off", d.name))
-    });
-    Ok(found.collect())
+    let is_on = |d: &&NetDev| d.is_hardware() && feature(d, "rx-lro").is_some_and(|f| f.active);
+    let on: Vec<&NetDev> = subject.intake.devices.iter().copied().filter(is_on).collect();
+    let title = |names: &str| format!("LRO is on on {names}, which forwards");
+    let found = together(on, Severity::Warning, title, "large-receive-offload", "lro off");
+    Ok(found.map(|f| f.seen("/proc/sys/net/ipv4/ip_forward", 1).cost(0.3)).into_iter().collect())
 }
 
 fn tso(subject: &Subject<'_>) -> Looked {
     if let Some(why) = blind(subject) {
         return Err(why);
     }
-    let off = off(subject, "tx-tcp-segmentation");
     // Realtek's cards come with it off: some of them hang with it (r8169_main.c, rtl_init_one).
-    let found = off.into_iter().filter_map(|name| {
-        let device = subject.snapshot.netdev(&name)?;
-        if device.driver.as_deref() == Some("r8169") {
-            return None;
-        }
-        let found = Found::new(Severity::Notice, format!("TSO is off on {name}"))
-            .seen(format!("ethtool -k {name}: tx-tcp-segmentation"), "off")
-            .cost(0.05)
-            .sure(Confidence::Likely);
-        Some(found.remedy(format!("ethtool -K {name} tso on")))
-    });
-    Ok(found.collect())
+    let mut off = off(subject, "tx-tcp-segmentation");
+    off.retain(|device| device.driver.as_deref() != Some("r8169"));
+    let title = |names: &str| format!("TSO is off on {names}");
+    let found = together(off, Severity::Notice, title, "tx-tcp-segmentation", "tso on");
+    Ok(found.map(|f| f.cost(0.05).sure(Confidence::Likely)).into_iter().collect())
 }
