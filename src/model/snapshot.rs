@@ -478,10 +478,14 @@ pub struct Irq {
 }
 
 impl Irq {
-    /// The CPUs that take it now: effective where known, else allowed.
+    /// The CPUs that take it now: effective where known, else allowed. An effective CPU outside the
+    /// mask is what was so before the mask was written: the line was idle since.
     #[must_use]
     pub fn lands_on(&self) -> Option<&CpuSet> {
-        self.effective.as_ref().filter(|e| !e.is_empty()).or(self.affinity.as_ref())
+        let allowed = |e: &&CpuSet| {
+            !e.is_empty() && self.affinity.as_ref().is_none_or(|set| e.is_subset(set))
+        };
+        self.effective.as_ref().filter(allowed).or(self.affinity.as_ref())
     }
 
     /// True if packets of that receive queue of the line's device arrive on it.

@@ -48,7 +48,7 @@ fn cases() -> Vec<Case> {
 }
 
 /// The trees, unpacked once.
-fn trees() -> &'static Path {
+pub(crate) fn trees() -> &'static Path {
     static TREES: OnceLock<PathBuf> = OnceLock::new();
     TREES.get_or_init(|| {
         let into = Path::new(env!("CARGO_TARGET_TMPDIR")).join("outcomes");

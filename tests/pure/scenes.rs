@@ -1,5 +1,6 @@
 //! Machines that are traps, as text (fixtures/scenes), through discovery: what it must say of them.
 
+mod agreement;
 mod check;
 mod owners;
 mod reported;

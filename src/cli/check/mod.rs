@@ -168,7 +168,7 @@ impl<'a> CheckDocument<'a> {
             kernel: &snapshot.machine.kernel,
             board: snapshot.machine.board.as_deref(),
             watched: subject.window.map(|w| w.seconds),
-            model: subject.outlook().map(|o| Model { found: o.found, planned: o.planned }),
+            model: subject.outlook().map(|o| Model { found: o.found(), planned: o.planned() }),
             findings: &told.findings,
             unseen: &told.unseen,
             losses: lost.map(Into::into),

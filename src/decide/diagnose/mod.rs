@@ -14,6 +14,8 @@
 
 mod rules;
 mod subject;
+#[cfg(test)]
+mod tests;
 
 pub use rules::regression::{REGRESSIONS, Regression, regressions};
 pub use subject::{Outlook, Subject, Window};

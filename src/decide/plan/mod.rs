@@ -45,7 +45,7 @@ mod recipe;
 mod search;
 mod spread;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod traffic;
 mod unsteered;
 mod way;

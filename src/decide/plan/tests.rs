@@ -4,7 +4,7 @@ mod baselines;
 mod boards;
 mod factor;
 mod flow;
-mod oracle;
+pub(crate) mod oracle;
 mod recipes;
 
 use super::*;

@@ -21,6 +21,7 @@ mod rings;
 mod rss;
 mod services;
 mod softnet;
+mod spread;
 mod steering;
 mod tracing;
 
@@ -29,6 +30,7 @@ use super::Rule;
 /// All of them; within a severity and a cost, the order in which findings are told.
 pub(super) const ALL: &[&[Rule]] = &[
     placement::RULES,
+    spread::RULES,
     steering::RULES,
     rss::RULES,
     flow_offload::RULES,

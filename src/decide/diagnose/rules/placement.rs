@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::decide::diagnose::subject::{CLEAR_LOSS, affinity, listed, rps, softnet_shares};
+use crate::decide::diagnose::subject::{Misplaced, affinity, listed, rps, softnet_shares};
 use crate::decide::diagnose::{Found, Load, Looked, Rule, Subject};
 use crate::decide::plan::Source;
 use crate::model::cpuset::CpuSet;
-use crate::model::finding::{Confidence, Severity};
-use crate::model::path::BoundFlows;
+use crate::model::finding::Severity;
 use crate::model::snapshot::{Irq, Movable};
 use crate::model::units::CpuId;
 
@@ -56,62 +55,51 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-const TRY_RPS: &str =
-    "to try: linerate plan --candidate rps-others, apply it with --confirm 60, and compare rates";
-
-/// The steps that every misplacement asks for.
-fn replan(found: Found) -> Found {
-    found
-        .remedy("linerate plan  # shows what it would set, and why; writes plan.toml")
-        .remedy("linerate apply plan.toml --confirm 60  # undone unless `linerate confirm` follows")
-}
-
-fn known(subject: &Subject<'_>) -> Result<Vec<CpuSet>, String> {
+/// The CPUs of each queue that has packets.
+pub(super) fn known(subject: &Subject<'_>) -> Result<Vec<CpuSet>, String> {
     if subject.intake.sources.is_empty() {
         return Err("no receive queue of a network card is known".into());
     }
-    let places = subject.intake.sources.iter().map(|s| (subject.handled_on(s), s));
-    let places = places.filter(|(on, source)| on.is_some() || !subject.is_idle(source));
-    places
-        .map(|(on, _)| on)
+    let busy = subject.intake.sources.iter().filter(|s| !subject.is_idle(s));
+    busy.map(|s| subject.handled_on(s))
         .collect::<Option<Vec<_>>>()
         .ok_or_else(|| "it is not known which CPUs the packets arrive on".into())
 }
 
-fn union(sets: &[CpuSet]) -> CpuSet {
+pub(super) fn union(sets: &[CpuSet]) -> CpuSet {
     sets.iter().flat_map(CpuSet::iter).collect()
 }
 
-/// How grave a placement is that the model says costs that much.
-fn gravity(subject: &Subject<'_>) -> (Severity, f64) {
-    let cost = subject.outlook().map_or(0.0, |o| o.placement());
-    let severity = if cost >= CLEAR_LOSS { Severity::Warning } else { Severity::Notice };
-    (severity, cost)
+/// The CPU that all packets are on while others could help.
+fn lone(subject: &Subject<'_>) -> Result<Option<(CpuId, CpuSet)>, String> {
+    let on = union(&known(subject)?);
+    let others = subject.intake.usable.difference(&on);
+    Ok(on.first().filter(|_| on.len() == 1 && !others.is_empty()).map(|cpu| (cpu, others)))
+}
+
+/// True if a rule here says why the placement costs what it does.
+pub(super) fn is_named(subject: &Subject<'_>, worse: &Misplaced<'_>) -> bool {
+    let told = [lone_cpu(subject), little_cores(subject), immovable(subject)];
+    let graver = |found: &Found| found.cost >= worse.better.cost;
+    told.into_iter().flatten().any(|found| found.iter().any(graver))
 }
 
 fn lone_cpu(subject: &Subject<'_>) -> Looked {
-    let on = union(&known(subject)?);
-    let others = subject.intake.usable.difference(&on);
-    let Some(cpu) = on.first().filter(|_| on.len() == 1 && !others.is_empty()) else {
-        return Ok(Vec::new());
-    };
-    // What hardware forwards meets no CPU; the first packets of a connection do.
-    let by_hardware = |b: &BoundFlows| b.complete && b.bound > 0 && b.hardware * 10 >= b.bound * 9;
-    if subject.snapshot.path.bound.as_ref().is_some_and(by_hardware) {
-        return Ok(Vec::new());
-    }
-    let (severity, cost) = gravity(subject);
+    let Some((cpu, others)) = lone(subject)? else { return Ok(Vec::new()) };
+    let Some(worse) = subject.misplaced() else { return Ok(Vec::new()) };
     // A machine that forwards nothing has no rate to lose, unless its card spreads by itself and
     // is kept from it.
     let queues = subject.intake.devices.iter().any(|d| {
         let lines = subject.intake.lines.iter().filter(|l| l.id.device == d.name);
         lines.filter(|l| l.id.role.receives() && l.movable == Movable::Presumed).count() > 1
     });
+    let severity = worse.better.severity();
     let severity = if queues { severity } else { subject.on_router(severity) };
-    let names = listed(subject.intake.sources.iter().map(|s| s.device.name.as_str()));
+    let busy = subject.intake.sources.iter().filter(|s| !subject.is_idle(s));
+    let names = listed(busy.map(|s| s.device.name.as_str()));
     let title =
         format!("all packets of {names} are handled on CPU{} while CPU {others} could help", cpu.0);
-    let mut found = Found::new(severity, title).cost(cost).all_seen(subject.places());
+    let mut found = Found::new(severity, title).all_seen(subject.places());
     let (by_cpu, all) = softnet_shares(subject.snapshot);
     // Where others took more, those were veth's and loopback's: no word on the cards.
     if let Some(taken) = by_cpu.get(&cpu).filter(|taken| all > 10_000 && **taken * 5 > all * 4) {
@@ -122,18 +110,7 @@ fn lone_cpu(subject: &Subject<'_>) -> Looked {
         let words = format!("CPU{} {:.0} % in interrupts in the window", cpu.0, busy * 100.0);
         found = found.seen("/proc/stat", words);
     }
-    if cost < CLEAR_LOSS {
-        return Ok(vec![
-            found
-                .sure(Confidence::Possible)
-                .consequence(
-                    "by the cost model little or nothing can be gained here: the lines can't move, \
-                     and handing packets over costs as much as it brings. Measure before steering",
-                )
-                .remedy(TRY_RPS),
-        ]);
-    }
-    Ok(vec![replan(found)])
+    Ok(vec![worse.told(found)])
 }
 
 fn saturated(subject: &Subject<'_>) -> Looked {
@@ -165,9 +142,16 @@ fn saturated(subject: &Subject<'_>) -> Looked {
             rates.irq.unwrap_or(0.0) * 100.0,
             rates.packets.unwrap_or(0.0)
         );
-        let cost = subject.outlook().map_or(0.3, |o| o.placement());
-        let one = Found::new(Severity::Critical, title).seen("/proc/stat", words).cost(cost);
-        found.push(replan(one.all_seen(subject.places())));
+        let worse = subject.misplaced();
+        let one = Found::new(Severity::Critical, title).seen("/proc/stat", words).cost(0.3);
+        let one = one.all_seen(subject.places());
+        found.push(match worse.filter(|w| w.better.cost > 0.0) {
+            Some(worse) => worse.told(one),
+            None => one
+                .remedy("by the cost model no other placement is clearly better: less work for each packet")
+                .remedy("linerate plan --candidate flowtable  # established flows past the rules")
+                .remedy("one connection alone fills one CPU: compare with many at once"),
+        });
     }
     Ok(found)
 }
@@ -185,7 +169,7 @@ fn little_cores(subject: &Subject<'_>) -> Looked {
     if on.is_empty() || !on.intersection(&big).is_empty() {
         return Ok(Vec::new());
     }
-    let (severity, cost) = gravity(subject);
+    let Some(worse) = subject.misplaced() else { return Ok(Vec::new()) };
     let capacity = |set: &CpuSet| {
         set.iter().filter_map(|id| subject.cpu(id)).map(|c| c.capacity.value).max().unwrap_or(0)
     };
@@ -195,15 +179,15 @@ fn little_cores(subject: &Subject<'_>) -> Looked {
          has none"
     );
     let place = "/sys/devices/system/cpu/cpu*/cpu_capacity (or derived: linerate show cpus)";
-    let found = Found::new(subject.on_router(severity), title)
-        .cost(cost)
+    let found = Found::new(subject.on_router(worse.better.severity()), title)
         .seen(place, format!("{slow} for CPU {on}, {fast} for CPU {big}"))
         .all_seen(subject.places());
-    Ok(vec![replan(found)])
+    Ok(vec![worse.told(found)])
 }
 
 fn immovable(subject: &Subject<'_>) -> Looked {
     known(subject)?;
+    let Some(worse) = subject.misplaced() else { return Ok(Vec::new()) };
     // Fixed lines whose packets stay where they arrive, by CPU.
     let mut stuck: BTreeMap<CpuId, Vec<(&Irq, &Source<'_>)>> = BTreeMap::new();
     let fixed = subject.intake.lines.iter().filter(|l| l.movable == Movable::Fixed);
@@ -224,7 +208,6 @@ fn immovable(subject: &Subject<'_>) -> Looked {
         if !here.contains(',') && busy.is_none() {
             continue;
         }
-        let (severity, cost) = gravity(subject);
         let numbers: Vec<String> =
             lines.iter().map(|(line, _)| format!("{} of {}", line.line, line.id.device)).collect();
         let title = format!(
@@ -232,7 +215,7 @@ fn immovable(subject: &Subject<'_>) -> Looked {
             numbers.join(" and "),
             cpu.0
         );
-        let mut one = Found::new(subject.on_router(severity), title).cost(cost);
+        let mut one = Found::new(subject.on_router(worse.better.severity()), title);
         for (line, source) in &lines {
             let why = line.movable_by.as_deref().unwrap_or("its affinity can't be changed");
             one = one
@@ -240,16 +223,7 @@ fn immovable(subject: &Subject<'_>) -> Looked {
                 .seen(format!("/proc/irq/{}", line.line), why)
                 .all_seen([rps(source)]);
         }
-        found.push(if cost >= CLEAR_LOSS {
-            replan(one)
-        } else {
-            one.sure(Confidence::Possible)
-                .consequence(
-                    "by the cost model RPS would cost as much here as it brings; measure before \
-                     steering",
-                )
-                .remedy(TRY_RPS)
-        });
+        found.push(worse.told(one));
     }
     Ok(found)
 }

@@ -1,10 +1,14 @@
 //! RPS where it does not help.
 
-use crate::decide::diagnose::subject::{affinity, rps, rps_file};
+use crate::decide::diagnose::subject::{Misplaced, affinity, listed, rps, rps_file};
 use crate::decide::diagnose::{Found, Load, Looked, Rule, Subject};
+use crate::decide::plan::Source;
 use crate::model::cpuset::CpuSet;
 use crate::model::finding::{Confidence, Evidence, Severity};
+use crate::model::knob::Knob;
+use crate::model::plan::Change;
 use crate::model::snapshot::NetDev;
+use crate::model::units::CpuId;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -54,67 +58,105 @@ fn no_rps(subject: &Subject<'_>) -> Option<String> {
     (!known).then(|| "no receive queue has an RPS mask that can be read".to_owned())
 }
 
+/// True if one of these rules says why the placement costs what it does.
+pub(super) fn is_named(subject: &Subject<'_>, worse: &Misplaced<'_>) -> bool {
+    let told = [own_cpu(subject), with_queues(subject), twice(subject)];
+    told.into_iter().flatten().any(|found| found.iter().any(|one| one.cost >= worse.better.cost))
+}
+
+/// A finding about masks, which the plan changes or which can't matter now: as grave as the placement
+/// is where masks are all that the plan changes.
+fn about_masks(subject: &Subject<'_>, title: String, changed: bool) -> Found {
+    let mask = |change: &&Change| matches!(change.knob, Knob::RpsCpus { .. });
+    let worse = subject.misplaced().filter(|worse| worse.changes.iter().all(mask));
+    let severity = match worse.as_ref() {
+        Some(worse) if worse.better.is_sure() => Severity::Warning,
+        _ if subject.is_carried() && !changed => Severity::Info,
+        _ => Severity::Notice,
+    };
+    let cost = worse.map_or(0.0, |worse| worse.better.cost);
+    Found::new(subject.on_router(severity), title).cost(cost).sure(Confidence::Likely)
+}
+
+/// True if the plan leaves a queue's mask as it is although it would matter: then nothing is wrong
+/// with it.
+fn stays(subject: &Subject<'_>, device: &str, queue: u32) -> bool {
+    let known = subject.outlook().is_some() && !subject.is_carried();
+    known && subject.steered_anew(device, queue).is_none()
+}
+
+/// A queue whose packets RPS hands to the CPU that polls it.
+struct Kept<'s, 'a> {
+    source: &'s Source<'a>,
+    cpu: CpuId,
+    others: CpuSet,
+}
+
 fn own_cpu(subject: &Subject<'_>) -> Looked {
     if let Some(why) = no_rps(subject) {
         return Err(why);
     }
-    let mut found: Vec<Found> = Vec::new();
-    let mut told: Vec<(&str, bool, usize)> = Vec::new();
-    for source in &subject.intake.sources {
-        let Some(mask) = source.queue.rps.as_ref().filter(|m| !m.is_empty()) else { continue };
-        let Some(cpu) = subject.arrives_on(source).filter(|cpu| mask.contains(*cpu)) else {
-            continue;
-        };
+    let all = subject.intake.sources.iter().filter_map(|source| {
+        let mask = source.queue.rps.as_ref().filter(|m| !m.is_empty())?;
+        let cpu = subject.polls_on(source).filter(|cpu| mask.contains(*cpu))?;
+        let stays = stays(subject, &source.device.name, source.queue.index);
         let others = mask.difference(&CpuSet::single(cpu));
-        let busy = subject.interrupted(cpu).filter(|busy| *busy >= 0.8);
-        // A card's queues are one matter, as long as none of their CPUs is full.
-        let card = source.device.name.as_str();
-        if busy.is_none() {
-            let same = |(name, alone, _): &&(&str, bool, usize)| {
-                *name == card && *alone == others.is_empty()
-            };
-            if let Some(first) = told.iter().find(same).and_then(|(.., at)| found.get_mut(*at)) {
-                first.title = match others.is_empty() {
-                    true => {
-                        format!("RPS of several queues of {card} hands packets to where they are")
-                    }
-                    false => format!(
-                        "RPS of several queues of {card} includes the CPU that takes their interrupts"
-                    ),
-                };
-                first.evidence.push(rps(source));
-                first.evidence.extend(source.irq.map(affinity));
-                continue;
-            }
-            told.push((card, others.is_empty(), found.len()));
-        }
-        let name = format!("{} rx-{}", source.device.name, source.queue.index);
-        let file = rps_file(&source.device.name, source.queue.index);
-        let (severity, title, mask) = if others.is_empty() {
-            let title =
-                format!("RPS of {name} hands packets to CPU{} alone, where they are", cpu.0);
-            (Severity::Notice, title, CpuSet::empty())
-        } else {
-            let title =
-                format!("RPS of {name} includes CPU{}, which takes the interrupts already", cpu.0);
-            let severity = if busy.is_some() { Severity::Warning } else { Severity::Notice };
-            (severity, title, others)
-        };
-        let mut one = Found::new(severity, title).all_seen([rps(source)]);
-        one = one.all_seen(source.irq.map(affinity));
-        if let Some(busy) = busy {
-            let words = format!("CPU{} {:.0} % in interrupts", cpu.0, busy * 100.0);
-            one = one.seen("/proc/stat", words).cost(0.1);
-        } else {
-            one = one.sure(Confidence::Likely);
-        }
-        found.push(
-            one.remedy("linerate plan  # leaves the interrupt's CPU out where that is better")
-                .remedy(format!("or by hand: echo {} > {file}", mask.to_mask())),
-        );
-    }
-    Ok(found)
+        (!stays).then_some(Kept { source, cpu, others })
+    });
+    let (alone, among): (Vec<Kept<'_, '_>>, Vec<Kept<'_, '_>>) =
+        all.partition(|kept| kept.others.is_empty());
+    let groups = [among, alone].into_iter().filter(|group| !group.is_empty());
+    Ok(groups.map(|group| kept(subject, &group)).collect())
 }
+
+/// One finding for all queues with the same slip.
+fn kept(subject: &Subject<'_>, group: &[Kept<'_, '_>]) -> Found {
+    let names = listed(group.iter().map(|k| k.source.device.name.as_str()));
+    let alone = group.iter().all(|kept| kept.others.is_empty());
+    let title = match (group, alone) {
+        ([one], true) => format!(
+            "RPS of {names} rx-{} hands packets to CPU{} alone, where they are",
+            one.source.queue.index, one.cpu.0
+        ),
+        ([one], false) => format!(
+            "RPS of {names} rx-{} includes CPU{}, which takes the interrupts already",
+            one.source.queue.index, one.cpu.0
+        ),
+        (many, true) => {
+            format!("RPS of {} queues of {names} hands packets to where they are", many.len())
+        }
+        (many, false) => format!(
+            "RPS of {} queues of {names} includes the CPU that takes their interrupts",
+            many.len()
+        ),
+    };
+    let anew = |k: &Kept<'_, '_>| {
+        subject.steered_anew(&k.source.device.name, k.source.queue.index).is_some()
+    };
+    let mut found = about_masks(subject, title, group.iter().any(anew));
+    let mut told: Vec<CpuId> = Vec::new();
+    for one in group {
+        found = found.all_seen([rps(one.source)]).all_seen(one.source.irq.map(affinity));
+        let busy = subject.interrupted(one.cpu).filter(|busy| *busy >= 0.8);
+        if let Some(busy) = busy.filter(|_| !told.contains(&one.cpu)) {
+            let words = format!("CPU{} {:.0} % in interrupts", one.cpu.0, busy * 100.0);
+            told.push(one.cpu);
+            found.severity = found.severity.max(Severity::Warning);
+            let cost = found.cost.max(0.1);
+            found = found.seen("/proc/stat", words).cost(cost).sure(Confidence::Certain);
+        }
+    }
+    found = found.remedy("linerate plan  # leaves the polling CPU out where that is better");
+    for one in group.iter().take(MOST_STEPS) {
+        let (device, queue) = (&one.source.device.name, one.source.queue.index);
+        let mask = subject.steered_anew(device, queue).unwrap_or(&one.others).to_mask();
+        found = found.remedy(format!("or by hand: echo {mask} > {}", rps_file(device, queue)));
+    }
+    found
+}
+
+/// Steps by hand that are told; a plan has the others.
+const MOST_STEPS: usize = 4;
 
 /// The CPUs of a device's receive lines, where each queue has a line of its own.
 fn spread(subject: &Subject<'_>, device: &NetDev) -> Option<CpuSet> {
@@ -144,7 +186,8 @@ fn with_queues(subject: &Subject<'_>) -> Looked {
         let Some(first) = steered.first() else { continue };
         let enough = spread(subject, device)
             .is_some_and(|on| subject.intake.usable.is_subset(&on) && on.len() > 1);
-        if !enough || super::rss::all_on_one_queue(device, subject).is_some() {
+        let kept = steered.iter().all(|s| stays(subject, &device.name, s.queue.index));
+        if !enough || kept || super::rss::all_on_one_queue(device, subject).is_some() {
             continue;
         }
         let title = format!(
@@ -153,12 +196,14 @@ fn with_queues(subject: &Subject<'_>) -> Looked {
             device.name,
             device.rx_queues.len()
         );
+        let anew = |s: &&Source<'_>| subject.steered_anew(&device.name, s.queue.index).is_some();
+        let found_here = about_masks(subject, title, steered.iter().any(anew));
+        let cost = found_here.cost.max(0.05);
         found.push(
-            Found::new(Severity::Notice, title)
+            found_here
+                .cost(cost)
                 .all_seen([rps(first)])
                 .all_seen(first.irq.map(affinity))
-                .cost(0.05)
-                .sure(Confidence::Likely)
                 .remedy("linerate plan  # switches it off where the card does the spreading")
                 .remedy(format!(
                     "or by hand: for f in /sys/class/net/{}/queues/rx-*/rps_cpus; do echo 0 > $f; done",
@@ -171,44 +216,56 @@ fn with_queues(subject: &Subject<'_>) -> Looked {
 
 fn twice(subject: &Subject<'_>) -> Looked {
     let devices = &subject.snapshot.netdevs;
-    let mut stacked = devices.iter().filter(|d| !d.is_hardware() && !d.is_veth()).peekable();
+    // A switch's user port is one more device over the conduit.
+    let upper = |d: &&NetDev| (!d.is_hardware() && !d.is_veth()) || d.conduit.is_some();
+    let mut stacked = devices.iter().filter(upper).peekable();
     let unread = |d: &NetDev| d.rx_queues.iter().all(|q| q.rps.is_none());
     if stacked.peek().is_some() && stacked.all(unread) {
         return Err("no stacked device has an RPS mask that can be read".into());
     }
-    let mut found = Vec::new();
-    for device in devices.iter().filter(|d| !d.is_hardware() && !d.is_veth()) {
-        let on =
-            |d: &NetDev| d.rx_queues.iter().any(|q| q.rps.as_ref().is_some_and(|m| !m.is_empty()));
-        if !on(device) {
-            continue;
-        }
-        let ground = ground(subject, &device.name);
-        let below = ground.iter().filter_map(|name| subject.snapshot.netdev(name));
-        let spread: Vec<&NetDev> =
-            below.filter(|d| on(d) || spread(subject, d).is_some_and(|on| on.len() > 1)).collect();
-        let Some(port) = spread.first() else { continue };
-        let mask = |d: &NetDev| {
-            let queue = d.rx_queues.iter().find(|q| q.rps.as_ref().is_some_and(|m| !m.is_empty()));
-            queue.map(|q| Evidence {
-                place: rps_file(&d.name, q.index),
-                value: q.rps.as_ref().map(CpuSet::to_mask).unwrap_or_default(),
-            })
+    let steered = |d: &NetDev| {
+        let queue = d.rx_queues.iter().find(|q| q.rps.as_ref().is_some_and(|m| !m.is_empty()));
+        queue.map(|q| Evidence {
+            place: rps_file(&d.name, q.index),
+            value: q.rps.as_ref().map(CpuSet::to_mask).unwrap_or_default(),
+        })
+    };
+    let mut again: Vec<(&NetDev, Evidence)> = Vec::new();
+    let mut ports: Vec<&NetDev> = Vec::new();
+    for device in devices.iter().filter(upper) {
+        let kept = device.rx_queues.iter().all(|q| stays(subject, &device.name, q.index));
+        let Some(mask) = steered(device).filter(|_| !kept) else { continue };
+        let ground = match &device.conduit {
+            Some(conduit) => vec![conduit.clone()],
+            None => ground(subject, &device.name),
         };
-        let title = format!("packets are steered at {} and again at {}", port.name, device.name);
-        found.push(
-            Found::new(Severity::Notice, title)
-                .all_seen(mask(port))
-                .all_seen(mask(device))
-                .cost(0.05)
-                .sure(Confidence::Likely)
-                .remedy(format!(
-                    "echo 0 > {}  # the port's steering is enough; linerate plan says so too",
-                    rps_file(&device.name, 0)
-                )),
-        );
+        let below = ground.iter().filter_map(|name| subject.snapshot.netdev(name));
+        let mut spread = below
+            .filter(|d| steered(d).is_some() || spread(subject, d).is_some_and(|on| on.len() > 1));
+        let Some(port) = spread.next() else { continue };
+        again.push((device, mask));
+        if !ports.iter().any(|known| known.name == port.name) {
+            ports.push(port);
+        }
     }
-    Ok(found)
+    if again.is_empty() {
+        return Ok(Vec::new());
+    }
+    let title = format!(
+        "packets are steered at {} and again at {}",
+        listed(ports.iter().map(|d| d.name.as_str())),
+        listed(again.iter().map(|(d, _)| d.name.as_str()))
+    );
+    let anew = |(d, _): &(&NetDev, Evidence)| {
+        d.rx_queues.iter().any(|q| subject.steered_anew(&d.name, q.index).is_some())
+    };
+    let found = about_masks(subject, title, again.iter().any(anew));
+    let cost = found.cost.max(0.05);
+    let mut found = found.cost(cost).all_seen(ports.iter().filter_map(|d| steered(d)));
+    for (_, mask) in again {
+        found = found.remedy(format!("echo 0 > {}", mask.place)).all_seen([mask]);
+    }
+    Ok(vec![found.remedy("the port's steering is enough; linerate plan says so too")])
 }
 
 /// Ports at the bottom of a device.

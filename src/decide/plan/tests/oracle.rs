@@ -63,7 +63,7 @@ fn all(problem: &Problem) -> Vec<Placement> {
 
 prop_compose! {
     /// A router with up to four CPUs of two sizes and up to three cards of one or two queues.
-    fn any_router(most_cpus: usize, most_cards: usize)(
+    pub(crate) fn any_router(most_cpus: usize, most_cards: usize)(
         little in proptest::collection::vec(any::<bool>(), 2..=most_cpus),
         smt in any::<bool>(),
         cards in proptest::collection::vec((1u32..3, 0u32..4, any::<bool>(), 0u32..16), 1..=most_cards),
@@ -108,7 +108,7 @@ fn posed(snapshot: &Snapshot) -> Problem {
 }
 
 /// The machine as it is when a candidate is set.
-pub(super) fn set(snapshot: &Snapshot, candidate: &Candidate) -> Snapshot {
+pub(crate) fn set(snapshot: &Snapshot, candidate: &Candidate) -> Snapshot {
     let mut other = snapshot.clone();
     for change in &candidate.settings {
         match (&change.knob, &change.after) {
