@@ -192,7 +192,7 @@ fn tar(bytes: &[u8]) {
 
 /// What is taken out of files that others will see: twice is as once.
 fn redact(bytes: &[u8]) {
-    let mut redactor = Redactor::new("attic");
+    let mut redactor = Redactor::new("attic", []);
     let (name, content) = match bytes.iter().position(|b| *b == b'\n') {
         Some(at) => (&bytes[..at], &bytes[at + 1..]),
         None => (&b"/etc/config/network"[..], bytes),

@@ -168,29 +168,68 @@ while [ "$sample" -lt "$samples" ]; do
     sample=$((sample + 1))
 done
 
-# Addresses, names and secrets out: equal stays equal, addresses of one network stay in one.
+# Addresses, names and secrets out: equal stays equal, addresses of one network stay in one. Of files
+# that people write only what is known to be harmless stays (src/machine/capture/redact/kept.rs).
 # Not looked at: what is not text, and versions that look like addresses.
 hostname=$(cat "$root/proc/sys/kernel/hostname" 2>/dev/null || true)
-case $hostname in localhost | OpenWrt | FriendlyWrt | ImmortalWrt | debian | linux | '(none)' | router) hostname= ;; esac
-find "$tree" -type f | grep -v -e '/config\.gz$' -e '/device-tree/' -e '/os-release$' \
-    -e '/osrelease$' -e '/openwrt_release$' -e '/proc/version$' -e '/linerate/' >"$work/files" || true
-find "$tree/linerate/samples" -name dev >>"$work/files" 2>/dev/null || true
+find "$tree" -type f | grep -v -e '/config\.gz$' -e '/device-tree/' -e '/osrelease$' -e "^$tree/linerate/" >"$work/found" || true
+find "$tree/linerate/samples" -name dev >>"$work/found" 2>/dev/null || true
+# An address of digits alone is told from a count by being known.
+{ grep '/address$' "$work/found" || true; grep -v '/address$' "$work/found" || true; } >"$work/files"
+cat >"$work/lists" <<'LISTS'
+options auto autoneg banirq banmodule bridge_empty broadcast conduit deepestcache defaultroute
+options delegate dest device disabled drop_invalid duplex enable_vlan enabled family
+options flow_offloading flow_offloading_hw forward fullcone gateway ifname igmp_snooping input
+options interval ip6addr ip6assign ip6gw ip6hint ip6prefix ipaddr ipv6 macaddr masq masq6 metric
+options mtu mtu6 mtu_fix name netmask network output packet_steering peerdns ports powerthresh
+options proto reset rxpause speed src steering_flows stp syn_flood synflood_protect txpause
+options txqueuelen type ula_prefix vid vlan vlan_filtering
+named bridge-vlan defaults device globals interface irqbalance switch switch_vlan zone
+zones * dmz docker guest iot lan modem vpn wan wan6 wwan
+boot preempt isolcpus nohz_full nohz rcu_nocbs irqaffinity threadirqs mitigations maxcpus nr_cpus
+boot nosmt tsc idle cpuidle.off intel_idle.max_cstate processor.max_cstate pci pcie_aspm kasan
+boot kmemleak slab_debug slub_debug debug_pagealloc no_debug_objects dma_debug init_on_alloc
+boot init_on_free coherent_pool console debug earlycon net.ifnames noinitrd panic quiet ro
+boot rootfstype rootwait rw splash
+board device id ifname index macaddr name need_tag num ports protocol role want_untag
+release BUILD_ID DISTRIB_ARCH DISTRIB_DESCRIPTION DISTRIB_ID DISTRIB_RELEASE DISTRIB_REVISION
+release DISTRIB_TARGET ID ID_LIKE NAME PRETTY_NAME VERSION VERSION_CODENAME VERSION_ID
+LISTS
 cat >"$work/redact.awk" <<'AWK'
 function number(kind, key) {
     if (!((kind, key) in known)) known[kind, key] = ++count[kind]
     return known[kind, key]
 }
 function is_hex(text) { return text ~ /^[0-9a-fA-F]+$/ }
-function mac(word,    n, p, i, v) {
-    if (length(word) != 17) return ""
-    n = split(tolower(word), p, ":")
-    if (n != 6) return ""
-    for (i = 1; i <= 6; i++) if (length(p[i]) != 2 || !is_hex(p[i])) return ""
-    word = tolower(word)
+# 02:00:5e:10:00:01, also with dashes or underscores, without leading zeros, with dots, and bare.
+function mac(word,    low, sep, n, p, i, digits, v, width) {
+    low = tolower(word)
+    if (low ~ /^[0-9a-f]+$/) {
+        if (length(low) != 12 || (low !~ /[a-f]/ && !(("mac", low) in known))) return ""
+        digits = low
+        sep = ""
+    } else {
+        match(low, /[^0-9a-f]/)
+        sep = substr(low, RSTART, 1)
+        if (!index(":-_.", sep)) return ""
+        width = (sep == ".") ? 4 : 2
+        n = split(low, p, (sep == ".") ? "[.]" : sep)
+        if (n != 12 / width) return ""
+        for (i = 1; i <= n; i++) {
+            if (sep == ":" && length(p[i]) == 1) p[i] = "0" p[i]
+            if (length(p[i]) != width || !is_hex(p[i])) return ""
+            digits = digits p[i]
+        }
+    }
     # Zero, broadcast and multicast ones name nobody.
-    if (word == "00:00:00:00:00:00" || substr(p[1], 2) ~ /[13579bdf]/) return word
-    v = number("mac", word)
-    return sprintf("02:00:00:%02x:%02x:%02x", int(v / 65536) % 256, int(v / 256) % 256, v % 256)
+    if (digits == "000000000000" || substr(digits, 2, 1) ~ /[13579bdf]/) return low
+    v = number("mac", digits)
+    digits = sprintf("020000%02x%02x%02x", int(v / 65536) % 256, int(v / 256) % 256, v % 256)
+    if (sep == "") return digits
+    width = (sep == ".") ? 4 : 2
+    low = substr(digits, 1, width)
+    for (i = width + 1; i <= 12; i += width) low = low sep substr(digits, i, width)
+    return low
 }
 function v4(word,    p, i, net, base, v, host) {
     if (word !~ /^[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+$/) return ""
@@ -235,58 +274,163 @@ function address(word,    clean) {
     if ((clean = v6(word)) != "") return clean
     return uuid(word)
 }
-function word_of(word,    clean, p, n, i, all) {
+function word_of(word,    clean, p, q, n, m, i, j, all, at) {
     if ((clean = address(word)) != "") return clean
-    n = split(word, p, "-")
-    for (i = 1; i <= n; i++) {
-        clean = address(p[i])
-        # 192.168.1.1:53
-        if (clean == "" && match(p[i], /^[0-9.]+:/)) {
-            clean = v4(substr(p[i], 1, RLENGTH - 1))
-            if (clean != "") clean = clean substr(p[i], RLENGTH)
+    # A hardware address in a longer name.
+    if ((at = match(word, within)) && (at == 1 || substr(word, at - 1, 1) !~ /[0-9A-Za-z]/) &&
+        substr(word, at + 17, 1) !~ /[0-9A-Za-z]/)
+        return word_of(substr(word, 1, at - 1)) mac(substr(word, at, 17)) word_of(substr(word, at + 17))
+    all = ""
+    while (word != "") {
+        at = match(word, /[-_]/)
+        n = at ? substr(word, 1, at - 1) : word
+        sep = at ? substr(word, at, 1) : ""
+        word = at ? substr(word, at + 1) : ""
+        clean = address(n)
+        # 192.168.1.1:53, and the rows of them that the kernel takes.
+        if (clean == "" && n ~ /^[0-9.]+:/) {
+            m = split(n, q, ":")
+            for (j = 1; j <= m; j++) {
+                i = v4(q[j])
+                clean = clean (j > 1 ? ":" : "") (i != "" ? i : q[j])
+            }
         }
-        all = all (i > 1 ? "-" : "") (clean != "" ? clean : p[i])
+        all = all (clean != "" ? clean : n) sep
     }
     return all
 }
-function words(text, named,    clean, word) {
+function words(text,    clean, word) {
     clean = ""
     while (match(text, /[0-9A-Za-z.:_-]+/)) {
         word = substr(text, RSTART, RLENGTH)
         clean = clean substr(text, 1, RSTART - 1)
         # Before word_of: RSTART and RLENGTH are those of the last match anywhere.
         text = substr(text, RSTART + RLENGTH)
-        clean = clean ((named && name != "" && word == name) ? "router" : word_of(word))
+        clean = clean word_of(word)
     }
     return clean text
 }
-function is_secret(key) {
-    key = tolower(key)
-    if (key ~ /^(key[1-4]?|sae|host|fqdn|apikey|api_key|pin)$/) return 1
-    return key ~ /psk|passw|passphrase|secret|private|public_key|preshared|token|username|serial|ssid|endpoint_host|hostname|domain|credential/
-}
-function hide(value) { return "redacted-" number("id", value) }
-# option KEY 'VALUE', KEY=VALUE, "KEY": "VALUE", KEY : VALUE
-function settings(line,    clean, key, rest, value, quote) {
-    clean = ""
-    while (match(line, /[0-9A-Za-z._-]+/)) {
-        key = substr(line, RSTART, RLENGTH)
-        clean = clean substr(line, 1, RSTART + RLENGTH - 1)
-        rest = substr(line, RSTART + RLENGTH)
-        if (is_secret(key) && match(rest, /^[ \t'"=:]+/)) {
-            quote = substr(rest, RLENGTH, 1)
-            clean = clean substr(rest, 1, RLENGTH)
-            rest = substr(rest, RLENGTH + 1)
-            if (quote == "'" || quote == "\"") value = index(rest, quote) ? substr(rest, 1, index(rest, quote) - 1) : rest
-            else { value = rest; sub(/[ \t,}'"].*$/, "", value) }
-            if (length(value) >= 2 && value !~ /^[{[]/) {
-                clean = clean hide(value)
-                rest = substr(rest, length(value) + 1)
-            }
+# The host's name goes in any case, also as part of a longer one; a short one must stand by itself.
+function nameless(text,    i, low, key, at, out, before, after) {
+    for (i = 1; i <= names; i++) {
+        key = tolower(name[i])
+        out = ""
+        low = tolower(text)
+        while ((at = index(low, key)) > 0) {
+            before = (at > 1) ? substr(low, at - 1, 1) : substr(out, length(out), 1)
+            after = substr(low, at + length(key), 1)
+            out = out substr(text, 1, at - 1)
+            if (length(key) > 4 || (before !~ /[0-9A-Za-z]/ && after !~ /[0-9A-Za-z]/)) out = out "router"
+            else out = out substr(text, at, length(key))
+            text = substr(text, at + length(key))
+            low = tolower(text)
         }
-        line = rest
+        text = out text
     }
-    return clean line
+    return text
+}
+function harmless(text) { return words(nameless(text)) }
+function hide(value) { return (value == "") ? "" : "redacted-" number("id", value) }
+function put(line) { out[++lines_out] = line }
+function setting(kind, option, value,    keep) {
+    if (option == "src" || option == "dest" || (option == "name" && kind == "zone")) keep = ("zones", value) in kept
+    else if (option == "name") keep = (kind == "device" || kind == "switch")
+    else keep = ("options", option) in kept
+    if (keep && length(value) <= 256 && value ~ /^@?[0-9A-Za-z._:\/ *+!,-]*$/ && value !~ /\/\//) return harmless(value)
+    return hide(value)
+}
+# A statement of OpenWrt's configuration.
+function statement(    key, line) {
+    key = substr(word[1], 1, 1)
+    if (count_words >= 2 && word[1] ~ /^(c|config)$/) {
+        section = word[2]
+        line = "config " ((section ~ /^[0-9A-Za-z_.-]+$/ && length(section) <= 32) ? harmless(section) : hide(section))
+        if (count_words > 2 && word[3] != "")
+            line = line " '" ((("named", section) in kept) ? harmless(word[3]) : hide(word[3])) "'"
+        put("")
+        put(line)
+    } else if (count_words >= 2 && word[1] ~ /^(o|option|l|list)$/) {
+        line = (word[2] ~ /^[0-9A-Za-z_]+$/ && length(word[2]) <= 32) ? word[2] : hide(word[2])
+        put("\t" (key == "o" ? "option" : "list") " " line " '" setting(section, word[2], word[3]) "'")
+    }
+    count_words = 0
+    split("", word)
+}
+function end_word() {
+    if (have) word[++count_words] = part
+    part = ""
+    have = 0
+}
+# The words of a line as libuci splits them; a quoted one may go on in the next.
+function uci(line,    i, c, n, goes_on) {
+    n = length(line)
+    for (i = 1; i <= n; i++) {
+        c = substr(line, i, 1)
+        if (c == quote) quote = ""
+        else if (c == "\\" && quote != "'") {
+            if (i == n) goes_on = 1
+            else { part = part substr(line, ++i, 1); have = 1 }
+        } else if (quote != "") part = part c
+        else if (c == "'" || c == "\"") { quote = c; have = 1 }
+        else if (c == "#" && !have) break
+        else if (c == ";") { end_word(); statement() }
+        else if (c ~ /[ \t\r]/) end_word()
+        else { part = part c; have = 1 }
+    }
+    if (goes_on) return
+    if (quote != "") part = part "\n"
+    else { end_word(); statement() }
+}
+# board.json: values of known keys stay.
+function board(text,    i, c, n, key, depth, above, from, rest) {
+    n = length(text)
+    for (i = 1; i <= n; i++) {
+        c = substr(text, i, 1)
+        if (c == "\"") {
+            from = i
+            for (i++; i <= n && (c = substr(text, i, 1)) != "\""; i++) if (c == "\\") i++
+            c = substr(text, from + 1, i - from - 1)
+            rest = substr(text, i + 1)
+            if (rest ~ /^[ \t\n]*:/) { key = c; put_part("\"" harmless(c) "\"") }
+            else put_part("\"" ((("board", key) in kept) ? harmless(c) : hide(c)) "\"")
+        } else if (c ~ /[-0-9]/) {
+            match(substr(text, i), /^[-+0-9.eE]+/)
+            put_part((("board", key) in kept) ? substr(text, i, RLENGTH) : "0")
+            i += RLENGTH - 1
+        } else if (c ~ /[a-z]/) {
+            match(substr(text, i), /^[a-z]+/)
+            rest = substr(text, i, RLENGTH)
+            if (rest ~ /^(true|false|null)$/) put_part(rest)
+            i += RLENGTH - 1
+        } else {
+            if (c ~ /[[{]/) above[++depth] = key
+            if (c ~ /[]}]/) key = above[depth--]
+            if (c ~ /[][{}:,]/) put_part(c)
+        }
+    }
+}
+function put_part(text) { out[1] = out[1] text; lines_out = 1 }
+# A parameter of the kernel.
+function parameter(word,    at, key, value) {
+    at = index(word, "=")
+    key = at ? substr(word, 1, at - 1) : word
+    value = at ? substr(word, at + 1) : ""
+    if (("boot", key) in kept) return harmless(word)
+    if (key ~ /(^|\.)macaddr$/) return key "=" harmless(value)
+    return at ? harmless(key) "=" hide(value) : hide(word)
+}
+function boot(line,    i, c, part, quoted, all) {
+    all = ""
+    for (i = 1; i <= length(line) + 1; i++) {
+        c = substr(line, i, 1)
+        if (c == "\"") quoted = !quoted
+        else if (c == "" || (c ~ /[ \t]/ && !quoted)) {
+            if (part == "--") break
+            if (part != "") all = all (all == "" ? "" : " ") parameter(part)
+            part = ""
+        } else part = part c
+    }
+    return all
 }
 function route(line,    p, n, i) {
     n = split(line, p, "\t")
@@ -296,30 +440,65 @@ function route(line,    p, n, i) {
     for (i = 2; i <= n; i++) line = line "\t" p[i]
     return line
 }
+BEGIN {
+    while ((getline line < lists) > 0) {
+        n = split(line, p, " ")
+        for (i = 2; i <= n; i++) kept[p[1], p[i]] = 1
+    }
+    h = "[0-9a-fA-F][0-9a-fA-F]"
+    within = h "[-_]" h "[-_]" h "[-_]" h "[-_]" h "[-_]" h
+    names = split(host ((at = index(host, ".")) ? " " substr(host, 1, at - 1) " " substr(host, at + 1) : ""), p, " ")
+    n = 0
+    for (i = 1; i <= names; i++)
+        if (length(p[i]) > 1 && tolower(p[i]) !~ /^(localhost|openwrt|friendlywrt|immortalwrt|debian|linux|\(none\)|router)$/)
+            name[++n] = p[i]
+    names = n
+}
 {
     file = $0
-    n = 0
+    path = substr(file, length(tree) + 1)
+    n = lines_out = count_words = have = 0
+    quote = part = section = ""
+    split("", out)
+    split("", word)
     while ((getline line < file) > 0) lines[++n] = line
     close(file)
-    has_settings = file ~ /\/etc\// || file ~ /\/proc\/(cmdline|cpuinfo)$/
+    whole = ""
     for (i = 1; i <= n; i++) {
         line = lines[i]
-        if (file ~ /\/sys\/kernel\/hostname$/ && name != "") line = "router"
-        else if (file ~ /\/(ifalias|phys_switch_id|phys_port_id)$/ && line != "") line = hide(line)
-        else if (file ~ /\/proc\/net\/route$/) line = route(line)
-        else if (has_settings) line = words(settings(line), 1)
-        else line = words(line, 0)
-        print line > file
+        if (path ~ /\/sys\/kernel\/hostname$/) put(names ? "router" : line)
+        else if (path ~ /\/(ifalias|phys_switch_id|phys_port_id)$/) put(hide(line))
+        else if (path ~ /\/proc\/net\/route$/) put(route(line))
+        else if (path ~ /^\/etc\/config\//) uci(line)
+        else if (path == "/etc/board.json") whole = whole line "\n"
+        else if (path == "/proc/cmdline") put(boot(line))
+        else if (path == "/proc/version") {
+            if (match(line, /\([^)]*@[^)]*\)/)) line = substr(line, 1, RSTART) "builder@host" substr(line, RSTART + RLENGTH - 1)
+            put(nameless(line))
+        } else if (path ~ /\/(os-release|openwrt_release)$/) {
+            split(line, p, "=")
+            if (("release", p[1]) in kept) put(nameless(line))
+        } else if (path ~ /^\/etc\//) {
+            if (line !~ /^[ \t]*#/) put(nameless(line))
+        } else if (path == "/proc/cpuinfo" && line ~ /^[Ss]erial[^:]*:/) put(substr(line, 1, index(line, ":")) " " hide(substr(line, index(line, ":") + 1)))
+        else put(words(line))
     }
+    if (whole != "") board(whole)
+    printf "" > file
+    for (i = 1; i <= lines_out; i++) print out[i] > file
     if (n) close(file)
 }
 AWK
-awk -v name="$hostname" -f "$work/redact.awk" "$work/files"
+awk -v host="$hostname" -v tree="$tree" -v lists="$work/lists" -f "$work/redact.awk" "$work/files"
+case $hostname in localhost | OpenWrt | FriendlyWrt | ImmortalWrt | debian | linux | '(none)' | router) hostname= ;; esac
 kept=
-for name in "$tree"/sys/class/net/enx* "$tree"/sys/class/net/wlx* "$tree"/sys/class/net/wwx*; do
-    [ ! -L "$name" ] || kept="$kept ${name##*/}"
+for name in "$tree"/sys/class/net/*; do
+    case ${name##*/} in
+        enx* | wlx* | wwx*) kept="$kept ${name##*/}" ;;
+        *"${hostname:-/}"*) kept="$kept ${name##*/}" ;;
+    esac
 done
-[ -z "$kept" ] || echo "capture.sh: these names hold a hardware address, and stay:$kept" >&2
+[ -z "$kept" ] || echo "capture.sh: these names hold a hardware address or the host's name, and stay:$kept" >&2
 
 cat >"$tree/manifest.json" <<EOF2
 {"format": "linerate-capture", "version": 1, "kernel": "$(cat "$root/proc/sys/kernel/osrelease" 2>/dev/null || uname -r)", "created": "$(date -u +%Y-%m-%dT%H:%M:%SZ)", "samples": $samples, "made_by": "capture.sh"}

@@ -1,5 +1,6 @@
 //! `linerate capture`: this machine in one file.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -25,6 +26,9 @@ pub struct CaptureArgs {
     /// Seconds between two readings
     #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
     pub interval: f64,
+    /// Also print what the capture has of each file, to be looked at before it is given away
+    #[arg(long)]
+    pub review: bool,
 }
 
 /// Runs the command.
@@ -51,6 +55,7 @@ pub(super) fn run(context: &Context, args: &CaptureArgs) -> Result<ExitCode> {
     let packed = capture.pack(&mut redactor);
     let (packed, summary) = packed.map_err(|e| Error::usage("pack the capture", e))?;
     store::write_file("capture", &args.output, &packed)?;
+    let kept = if args.review { capture.kept(&mut redactor) } else { BTreeMap::new() };
     if out.json {
         out.json(&Told {
             format: "linerate-capture-summary",
@@ -58,8 +63,14 @@ pub(super) fn run(context: &Context, args: &CaptureArgs) -> Result<ExitCode> {
             file: &args.output,
             bytes: packed.len(),
             summary,
+            kept,
         })?;
     } else {
+        for (path, text) in &kept {
+            let lines = text.trim_end().lines().map(|line| format!("    {line}"));
+            let lines = lines.collect::<Vec<_>>().join("\n");
+            out.data(format_args!("{}\n{lines}", out.bold(path)))?;
+        }
         out.data(told(&args.output, packed.len(), &summary))?;
     }
     Ok(ExitCode::Done)
@@ -73,6 +84,8 @@ struct Told<'a> {
     bytes: usize,
     #[serde(flatten)]
     summary: Summary,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    kept: BTreeMap<String, String>,
 }
 
 fn told(file: &Path, bytes: usize, summary: &Summary) -> String {

@@ -137,7 +137,7 @@ pub fn main() -> ExitCode {
 fn not_run(e: &clap::Error) -> ExitCode {
     let asked = matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if asked || e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        output::print_help(&e);
+        output::print_help(e);
         return if asked { ExitCode::Done } else { ExitCode::Usage };
     }
     let error = usage::error(e);

@@ -185,7 +185,7 @@ fn failures_are_seen_again_as_they_were() {
 }
 
 /// The whole archive, unpacked, as one heap of bytes.
-fn unpacked(packed: &[u8]) -> Vec<u8> {
+pub(crate) fn unpacked(packed: &[u8]) -> Vec<u8> {
     use std::io::Read;
     let mut bytes = Vec::new();
     flate2::read::GzDecoder::new(packed).read_to_end(&mut bytes).unwrap();
@@ -276,13 +276,19 @@ fn the_command_writes_a_file_that_show_takes() {
     } else {
         panic!("tar does not read it");
     }
+    let review = linerate(&["capture", "-o", file, "--samples", "0", "--review"]);
+    let text = String::from_utf8(review.stdout).unwrap();
+    assert!(
+        text.contains("/proc/cmdline\n    ") && text.contains("/proc/interrupts\n    "),
+        "{text}"
+    );
     let refused = linerate(&["capture", "--host", file]);
     assert_eq!(refused.status.code(), Some(2));
     std::fs::remove_dir_all(dir).unwrap();
 }
 
 /// The script under busybox's own shell, with no other program in its path.
-fn script(args: &[&str]) -> Option<std::process::Output> {
+pub(crate) fn script(args: &[&str]) -> Option<std::process::Output> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/capture.sh");
     let tools = scratch();
     for tool in ["awk", "cat", "date", "find", "grep", "gzip", "ln", "ls", "mkdir", "mktemp", "rm"]

@@ -17,3 +17,4 @@ mod lab;
 mod losses;
 mod persist;
 mod record;
+mod secrets;

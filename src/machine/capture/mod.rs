@@ -134,7 +134,14 @@ impl Capture {
     /// The rules that redact it.
     #[must_use]
     pub fn redactor(&self) -> Redactor {
-        Redactor::new(&self.hostname)
+        let devices = self.record.links.keys().chain(&self.record.seen);
+        let devices = devices.filter(|path| path.parent() == Some(Path::new("/sys/class/net")));
+        let devices: Vec<&str> = devices.filter_map(|path| path.file_name()?.to_str()).collect();
+        let mut redactor = Redactor::new(&self.hostname, devices);
+        // An address of digits alone is told from a count by being known.
+        let addresses = self.record.files.iter().filter(|(path, _)| path.ends_with("address"));
+        addresses.for_each(|(_, content)| drop(redactor.text(content)));
+        redactor
     }
 
     /// The capture file.
@@ -169,6 +176,26 @@ impl Capture {
         tar::end(&mut out)?;
         let packed = out.finish()?;
         Ok((packed, self.summary(redactor)))
+    }
+
+    /// What of each file and answer the capture has, by its path.
+    #[must_use]
+    pub fn kept(&self, redactor: &mut Redactor) -> BTreeMap<String, String> {
+        let record = &self.record;
+        let files = record.files.iter().map(|(path, content)| {
+            (redacted(redactor, path).display().to_string(), redactor.file(path, content))
+        });
+        let mut kept: Vec<(String, Vec<u8>)> = files.collect();
+        kept.extend(record.answers.iter().map(|(name, answer)| {
+            let place = redacted(redactor, Path::new(name)).display().to_string();
+            (format!("linerate/{place}.json"), redacted_answer(redactor, name, answer))
+        }));
+        let text = |content: Vec<u8>| match String::from_utf8(content) {
+            Ok(text) if !text.trim_end_matches('\0').contains('\0') => text,
+            Ok(text) => text.replace('\0', " "),
+            Err(binary) => format!("{} bytes that are no text", binary.as_bytes().len()),
+        };
+        kept.into_iter().map(|(path, content)| (path, text(content))).collect()
     }
 
     fn record_into(&self, out: &mut impl Write, redactor: &mut Redactor) -> io::Result<()> {
@@ -320,7 +347,7 @@ mod tests {
 
     #[test]
     fn a_drivers_version_is_no_address() {
-        let mut redactor = Redactor::new("attic");
+        let mut redactor = Redactor::new("attic", []);
         let answer = br#"{"driver_version":"1.7.0.0-k-NAPI","firmware":"8.3.1.2","x":"84.1.2.3"}"#;
         let clean = redacted_answer(&mut redactor, "nic/eth0", answer);
         let clean = String::from_utf8(clean).unwrap();

@@ -35,7 +35,7 @@ const COSTLY: &[&str] = &[
 const OTHER: &[&str] = &["PREEMPT_DYNAMIC", "HZ", "IRQ_TIME_ACCOUNTING"];
 
 /// Parameters that change what is measured or placed.
-const PARAMETERS: &[&str] = &[
+pub(in crate::machine) const PARAMETERS: &[&str] = &[
     "preempt",
     "isolcpus",
     "nohz_full",

@@ -14,7 +14,7 @@ mod evidence;
 mod fingerprint;
 mod irq_drivers;
 mod irqs;
-mod kernel;
+pub(in crate::machine) mod kernel;
 mod losses;
 mod machine;
 mod narrow;

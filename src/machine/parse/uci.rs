@@ -38,10 +38,9 @@ impl Section {
 /// asked for is one that only one kind of section has.
 #[must_use]
 pub fn staged(bytes: &[u8], option: &str) -> Option<Option<String>> {
-    let text = String::from_utf8_lossy(bytes);
-    text.lines().rev().find_map(|line| {
+    statements(bytes).iter().map(|words| words.concat()).rev().find_map(|line| {
         let (place, value) = match line.split_once('=') {
-            Some((place, value)) => (place, Some(words(value).concat())),
+            Some((place, value)) => (place, Some(value.to_owned())),
             None => (line.strip_prefix('-')?, None),
         };
         let mut parts = place.trim().splitn(3, '.');
@@ -52,12 +51,10 @@ pub fn staged(bytes: &[u8], option: &str) -> Option<Option<String>> {
 /// The sections in order. Lines that are none of `config`, `option`, `list` are left out.
 #[must_use]
 pub fn sections(bytes: &[u8]) -> Vec<Section> {
-    let text = String::from_utf8_lossy(bytes);
     let mut found: Vec<Section> = Vec::new();
-    for line in text.lines() {
-        let words = words(line);
+    for words in statements(bytes) {
         let mut words = words.iter().map(String::as_str);
-        match (words.next(), words.next(), words.next()) {
+        match (words.next().and_then(keyword), words.next(), words.next()) {
             (Some("config"), Some(kind), name) => found.push(Section {
                 kind: kind.to_owned(),
                 name: name.unwrap_or_default().to_owned(),
@@ -74,25 +71,56 @@ pub fn sections(bytes: &[u8]) -> Vec<Section> {
     found
 }
 
-/// Words as a shell would split them: quotes hold blanks, `#` starts a comment.
-fn words(line: &str) -> Vec<String> {
+/// The keyword that a statement begins with, written out: libuci also takes its first letter
+/// (file.c, `uci_parse_line`).
+#[must_use]
+pub fn keyword(word: &str) -> Option<&'static str> {
+    let known = ["package", "config", "option", "list"];
+    known.into_iter().find(|k| *k == word || (word.len() == 1 && k.starts_with(word)))
+}
+
+/// Statements as words, as libuci splits them (file.c, `parse_str`): one a line or ended by `;`, quotes
+/// hold blanks and ends of lines, a backslash takes the next character as it is, `#` starts a comment.
+/// A quote that nothing ends takes its statement with it.
+#[must_use]
+pub fn statements(bytes: &[u8]) -> Vec<Vec<String>> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut statements = Vec::new();
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;
-    for c in line.chars() {
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
         match (c, quote) {
             (c, Some(q)) if c == q => quote = None,
+            ('\\', None | Some('"')) => match chars.next() {
+                // The line goes on.
+                Some('\n') | None => {}
+                Some(c) => word.get_or_insert_default().push(c),
+            },
             ('\'' | '"', None) => {
                 quote = Some(c);
                 word.get_or_insert_default();
             }
-            ('#', None) if word.is_none() => break,
+            ('#', None) if word.is_none() => {
+                if chars.by_ref().any(|c| c == '\n') {
+                    statements.push(std::mem::take(&mut words));
+                }
+            }
+            ('\n' | ';', None) => {
+                words.extend(word.take());
+                statements.push(std::mem::take(&mut words));
+            }
             (c, None) if c.is_whitespace() => words.extend(word.take()),
             (c, _) => word.get_or_insert_default().push(c),
         }
     }
-    words.extend(word);
-    words
+    if quote.is_none() {
+        words.extend(word);
+        statements.push(words);
+    }
+    statements.retain(|words| !words.is_empty());
+    statements
 }
 
 #[cfg(test)]
@@ -123,6 +151,23 @@ mod tests {
         assert_eq!(staged(text, "flow_offloading_hw"), Some(None));
         assert_eq!(staged(text, "lan"), None);
         assert_eq!(staged(b"", "flow_offloading"), None);
+    }
+
+    #[test]
+    fn quotes_and_statements_are_those_of_libuci() {
+        for (text, words) in [
+            ("option a 'x y'", &["option", "a", "x y"][..]),
+            ("option a 'it'\\''s'", &["option", "a", "it's"]),
+            ("option a \"x\\\"y\"", &["option", "a", "x\"y"]),
+            ("option a x\\ y", &["option", "a", "x y"]),
+            ("option a 'two\nlines' # no", &["option", "a", "two\nlines"]),
+            ("option a \\\n b", &["option", "a", "b"]),
+        ] {
+            assert_eq!(statements(text.as_bytes()), [words], "{text}");
+        }
+        assert_eq!(statements(b"config x; option a b\n").len(), 2);
+        assert_eq!(sections(b"c zone\no masq 1\n").len(), 1);
+        assert_eq!(statements(b"option a 'open\nconfig y\n").len(), 0, "libuci refuses the file");
     }
 
     proptest! {
