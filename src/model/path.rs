@@ -51,6 +51,22 @@ pub struct ForwardPath {
     pub openwrt: BTreeMap<String, String>,
 }
 
+impl ForwardPath {
+    /// True if some flowtable is on, as far as that can be seen.
+    #[must_use]
+    pub fn offloads(&self) -> bool {
+        self.nftables.as_ref().is_some_and(|n| !n.flowtables.is_empty())
+            || self.iptables_rules.iter().any(|t| t.flow_offload)
+            || (self.nftables.is_none() && self.asks_for_offload())
+    }
+
+    /// True if OpenWrt's firewall is told to offload flows.
+    #[must_use]
+    pub fn asks_for_offload(&self) -> bool {
+        self.openwrt.get("flow_offloading").is_some_and(|v| v == "1")
+    }
+}
+
 /// Receive path counters of a CPU since boot (32 bits in the kernel; they wrap).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SoftnetCpu {

@@ -48,7 +48,7 @@ impl Change {
 }
 
 /// A named way to set the router up.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Candidate {
     /// Short name (`as-found`, `one-cpu`, `rps-all`, ...): unique within a run, and how the
     /// command line, the result file and the report refer to it.

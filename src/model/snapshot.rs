@@ -96,6 +96,27 @@ pub struct Machine {
     pub board_facts: Option<BoardFacts>,
 }
 
+impl Machine {
+    /// True if its chip has a packet engine that a flowtable can use (MediaTek's mtk_ppe, from MT7621
+    /// on).
+    #[must_use]
+    pub fn has_packet_engine(&self) -> bool {
+        let names = [
+            "mediatek,mt7621-soc",
+            "mediatek,mt7621",
+            "mediatek,mt7622",
+            "mediatek,mt7986a",
+            "mediatek,mt7986b",
+            "mediatek,mt7986",
+            "mediatek,mt7981",
+            "mediatek,mt7981b",
+            "mediatek,mt7988a",
+            "mediatek,mt7988",
+        ];
+        self.compatible.iter().flat_map(|c| c.split_whitespace()).any(|c| names.contains(&c))
+    }
+}
+
 /// Facts about a board, from a board file; each is someone's observation, and the kernel's own
 /// facts win over them.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

@@ -23,7 +23,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("error", &[]),
     ("machine/parse", &["model"]),
-    ("decide/plan", &["model", "error"]),
+    // Knows which kernels lose established flows.
+    ("decide/plan", &["model", "error", "decide/kernel"]),
     ("decide/kernel", &["model"]),
     ("decide/losses", &["model"]),
     ("decide/profile", &["model"]),

@@ -24,6 +24,7 @@ mod licences;
 mod losses;
 mod mlrsearch_oracle;
 mod outcomes;
+mod plans;
 mod reasons;
 mod replay;
 mod report;

@@ -7,12 +7,15 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-use linerate::decide::plan::{self, Profile, Request, Traffic, cost};
+use linerate::decide::plan::{self, Candidates, Profile, Request, Traffic, cost};
 use linerate::machine::discover;
 use linerate::machine::host::Tree;
+use linerate::model::knob::{Knob, Value};
 use linerate::model::measurement::Direction;
 use linerate::model::plan::Candidate;
-use linerate::model::snapshot::Snapshot;
+use linerate::model::snapshot::{Movable, Snapshot};
+
+use crate::plans;
 
 #[derive(Debug, Deserialize)]
 struct File {
@@ -68,6 +71,45 @@ pub(crate) fn trees() -> &'static Path {
 
 fn look(setting: &Setting) -> Snapshot {
     discover::snapshot(&Tree::open(&trees().join(&setting.host)).unwrap())
+}
+
+/// A machine with what it is planned for, and its candidates.
+pub(crate) struct Planned {
+    pub(crate) name: String,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) request: Request,
+    pub(crate) found: Candidates,
+}
+
+impl Planned {
+    pub(crate) fn of(name: String, snapshot: Snapshot, request: Request) -> Self {
+        let found = plan::candidates_for(&snapshot, &request);
+        Self { name, snapshot, request, found }
+    }
+
+    /// The candidate that `linerate plan` writes.
+    pub(crate) fn chosen(&self) -> &Candidate {
+        self.found.get(&self.found.preferred).unwrap()
+    }
+
+    /// First line of the plan.
+    pub(crate) fn headline(&self) -> String {
+        plan::headline(&self.snapshot, &self.request, &self.found, self.chosen()).unwrap()
+    }
+}
+
+/// The machine of every setting, planned for once.
+pub(crate) fn planned() -> &'static [Planned] {
+    static ALL: OnceLock<Vec<Planned>> = OnceLock::new();
+    let of = |case: &Case| -> Vec<Planned> {
+        let all = case.setting.iter();
+        all.map(|s| Planned::of(s.host.clone(), look(s), request(case))).collect()
+    };
+    ALL.get_or_init(|| cases().iter().flat_map(of).collect())
+}
+
+fn planned_for(setting: &Setting) -> &'static Planned {
+    planned().iter().find(|p| p.name == setting.host).unwrap()
 }
 
 fn nothing() -> Candidate {
@@ -154,16 +196,6 @@ fn pairs() -> Vec<Pair> {
     all
 }
 
-/// First line of the plan for the worse setting.
-fn plan_of(pair: &Pair) -> String {
-    let snapshot = look(&pair.worse);
-    let request = request(&pair.case);
-    let found = plan::candidates_for(&snapshot, &request);
-    let chosen = found.get(&found.preferred).unwrap();
-    let line = plan::headline(&snapshot, &request, &found, chosen).unwrap();
-    line.trim_start_matches("expected gain: ").to_owned()
-}
-
 const MODEL: &str = include_str!("planning.md");
 
 /// `docs/planning.md`: the model in words, and how it did. `LINERATE_DOCS=write` writes it.
@@ -192,7 +224,7 @@ fn published_outcomes_are_in_the_right_order_and_the_document_says_so() {
             pair.range.low,
             pair.range.high,
             if pair.right { "right" } else { "**wrong**" },
-            plan_of(pair)
+            planned_for(&pair.worse).headline().trim_start_matches("expected gain: ")
         );
         errors.push((pair.predicted / pair.measured).ln().abs().exp());
     }
@@ -222,4 +254,89 @@ fn published_outcomes_are_in_the_right_order_and_the_document_says_so() {
         written == text,
         "docs/planning.md is not what the model says today: LINERATE_DOCS=write"
     );
+}
+
+/// Settings in which two machines differ: a change from the first to the second. `None` where they
+/// differ in what no plan sets.
+fn differences(one: &Snapshot, other: &Snapshot) -> Option<Vec<(Knob, Value)>> {
+    let mut all = Vec::new();
+    let names = |s: &Snapshot| -> Vec<(String, usize)> {
+        s.netdevs.iter().map(|d| (d.name.clone(), d.rx_queues.len())).collect()
+    };
+    if names(one) != names(other) {
+        return None;
+    }
+    for line in &one.irqs {
+        let then = other.irqs.iter().find(|i| i.id == line.id);
+        if let Some(then) = then.filter(|then| then.lands_on() != line.lands_on()) {
+            if line.movable != Movable::Presumed {
+                return None;
+            }
+            let knob = Knob::IrqAffinity { irq: line.id.clone() };
+            all.push((knob, Value::Cpus(then.lands_on().unwrap().clone())));
+        }
+    }
+    for (device, then) in one.netdevs.iter().filter_map(|d| Some((d, other.netdev(&d.name)?))) {
+        for (rx, then) in device.rx_queues.iter().zip(&then.rx_queues) {
+            if rx.rps != then.rps {
+                let knob = Knob::RpsCpus { device: device.name.clone(), queue: rx.index };
+                all.push((knob, Value::Cpus(then.rps.clone().unwrap())));
+            }
+        }
+        for (tx, then) in device.tx_queues.iter().zip(&then.tx_queues) {
+            if tx.xps != then.xps {
+                let knob = Knob::XpsCpus { device: device.name.clone(), queue: tx.index };
+                all.push((knob, Value::Cpus(then.xps.clone().unwrap())));
+            }
+        }
+    }
+    let pollers =
+        |s: &Snapshot| -> Vec<_> { s.evidence.iter().flat_map(|e| e.pollers.clone()).collect() };
+    for (poller, then) in pollers(one).into_iter().zip(pollers(other)) {
+        if let Some(knob) = poller.knob().filter(|_| poller.cpus != then.cpus) {
+            all.push((knob, Value::Cpus(then.cpus.unwrap())));
+        }
+    }
+    let offload = |s: &Snapshot| {
+        let tables = s.path.nftables.iter().flat_map(|n| &n.flowtables);
+        let modes: Vec<bool> = tables.map(|t| t.hardware).collect();
+        match modes.first() {
+            None => "off",
+            Some(false) => "software",
+            Some(true) => "hardware",
+        }
+    };
+    if offload(one) != offload(other) {
+        all.push((Knob::FlowOffload, Value::Word(offload(other).into())));
+    }
+    Some(all)
+}
+
+#[test]
+fn no_plan_keeps_or_recommends_a_setting_that_was_published_as_the_worse_one() {
+    let mut wrong = Vec::new();
+    for pair in pairs() {
+        let (worse, better) = (planned_for(&pair.worse), planned_for(&pair.better));
+        let Some(back) = differences(&better.snapshot, &worse.snapshot) else { continue };
+        if pair.measured < 1.05 || back.is_empty() {
+            continue;
+        }
+        let request = request(&pair.case);
+        let rate = |snapshot: &Snapshot| {
+            let model = cost::Model::new(snapshot, &request.traffic, request.profile);
+            model.predict(&nothing()).unwrap().unwrap().largest
+        };
+        for from in [worse, better] {
+            let line = from.headline();
+            let then = plans::in_force(&from.snapshot, from.chosen());
+            let left = differences(&then, &worse.snapshot).unwrap();
+            let kept = back.iter().all(|(knob, _)| left.iter().all(|(other, _)| other != knob));
+            // What the better setting does may be done in another place.
+            let otherwise = rate(&then) < rate(&better.snapshot) * 1.05;
+            if kept && !otherwise && !line.contains("larger step") {
+                wrong.push(format!("{}: {} kept: {line}", pair.case.id, pair.worse.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -17,7 +17,6 @@ mod subject;
 #[cfg(test)]
 mod tests;
 
-pub use rules::regression::{REGRESSIONS, Regression, regressions};
 pub use subject::{Outlook, Subject, Window};
 
 use crate::model::finding::{Confidence, Evidence, Finding, Severity, Unseen};

@@ -405,7 +405,7 @@ impl<'a> Subject<'a> {
 
     /// True if a flowtable or an engine forwards established flows, or is asked to.
     pub(super) fn offloads(&self) -> bool {
-        offloads(self.snapshot)
+        self.snapshot.path.offloads()
     }
 
     /// A PPPoE device that is there, with the device under it.
@@ -418,17 +418,6 @@ impl<'a> Subject<'a> {
 /// A counter of a device: its own, the driver's, 0 where it is not there (absent means zero).
 pub(super) fn count(numbers: &Numbers, wanted: impl Fn(&str) -> bool) -> u64 {
     numbers.iter().filter(|(name, _)| wanted(name)).map(|(_, n)| *n).sum()
-}
-
-fn offloads(snapshot: &Snapshot) -> bool {
-    let path = &snapshot.path;
-    path.nftables.as_ref().is_some_and(|n| !n.flowtables.is_empty())
-        || path.iptables_rules.iter().any(|t| t.flow_offload)
-        || (path.nftables.is_none() && asks_for_offload(snapshot))
-}
-
-fn asks_for_offload(snapshot: &Snapshot) -> bool {
-    snapshot.path.openwrt.get("flow_offloading").is_some_and(|v| v == "1")
 }
 
 /// The CPU that took most of a line's interrupts, if it took nearly all, and how many.
@@ -494,13 +483,13 @@ fn as_found() -> Candidate {
 
 fn outlook(snapshot: &Snapshot) -> Option<Outlook> {
     // A capture without netlink's answers says of OpenWrt's flow offload only that it was asked for.
-    let blind = snapshot.path.nftables.is_none() && asks_for_offload(snapshot);
+    let blind = snapshot.path.nftables.is_none() && snapshot.path.asks_for_offload();
     let assumed;
     let (snapshot, bound) = if blind {
         assumed = with_flowtable(snapshot);
         (&assumed, true)
     } else {
-        (snapshot, offloads(snapshot))
+        (snapshot, snapshot.path.offloads())
     };
     let traffic = Traffic::default();
     let model = Model::new(snapshot, &traffic, Profile::Router);

@@ -1,5 +1,5 @@
 //! Kernel configurations: which options cost forwarding, how two configurations differ, and which of
-//! the differences matters.
+//! the differences matters; and kernels that are known to be slow (`regression`).
 //!
 //! In come the texts of configurations and the rates of kernels that were built from them; out go
 //! findings, differences and the next kernel to build. Nothing is read or written.
@@ -9,5 +9,6 @@ pub mod check;
 pub mod diff;
 mod family;
 pub mod mixed;
+pub mod regression;
 pub mod relevance;
 pub mod session;

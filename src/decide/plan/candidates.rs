@@ -7,7 +7,7 @@ use super::planned::{self, Planned};
 use super::profile::Profile;
 use super::spread::spread;
 use super::traffic::Traffic;
-use super::{baseline, channels, flow, name, owned};
+use super::{baseline, channels, flow, gro, name, owned};
 use crate::model::cpuset::CpuSet;
 use crate::model::knob::{Knob, Value};
 use crate::model::order::OneByOne;
@@ -102,9 +102,17 @@ pub fn candidates_for(snapshot: &Snapshot, request: &Request) -> Candidates {
         Err(why) => found.left_out.push((name::PLANNED, why)),
     }
     complete(&mut found.list);
+    let mut add = |candidate: Candidate| {
+        // What the tool leaves alone is as found, also after another candidate's turn.
+        let mut with = vec![candidate];
+        with.extend(found.list.first().cloned());
+        complete(&mut with);
+        found.baselines.extend(with.into_iter().next());
+    };
     for (name, made) in [
         (name::CHANNELS, channels::candidate(snapshot, &request.traffic, request.profile)),
-        (name::FLOWTABLE, flow::candidate(snapshot)),
+        (name::FLOWTABLE, flow::candidate(snapshot, "software")),
+        (name::HARDWARE, flow::candidate(snapshot, "hardware")),
         (name::OFFLOAD_PLANNED, with_offload(snapshot, request)),
         (name::OPENWRT_1, baseline::openwrt(snapshot, false)),
         (name::OPENWRT_2, baseline::openwrt(snapshot, true)),
@@ -112,17 +120,20 @@ pub fn candidates_for(snapshot: &Snapshot, request: &Request) -> Candidates {
         (name::IRQBALANCE, baseline::irqbalance(snapshot)),
     ] {
         match made {
-            Ok(candidate) => {
-                // What the tool leaves alone is as found, also after another candidate's turn.
-                let mut with = vec![candidate];
-                with.extend(found.list.first().cloned());
-                complete(&mut with);
-                found.baselines.extend(with.into_iter().next());
-            }
+            Ok(candidate) => add(candidate),
             Err(why) => found.left_out.push((name, why)),
         }
     }
+    for (name, what) in [(name::GRO_LIST, gro::LISTS), (name::UDP_GRO, gro::UDP)] {
+        gro::candidate(snapshot, name, what).into_iter().for_each(&mut add);
+    }
     found.preferred = preferred(&found);
+    // Where nothing is to be changed, the reasons are the planner's.
+    if let (Some(planned), true) = (&found.planned, found.preferred == name::AS_FOUND)
+        && let Some(first) = found.list.first_mut()
+    {
+        first.reason = format!("{}; {}", first.reason, planned.candidate.reason);
+    }
     found
 }
 
@@ -145,7 +156,7 @@ pub fn peers(snapshot: &Snapshot) -> Vec<Candidate> {
 
 /// Flow offload and the plan for the router that has it, as one step.
 fn with_offload(snapshot: &Snapshot, request: &Request) -> Result<Candidate, String> {
-    let offload = flow::candidate(snapshot)?;
+    let offload = flow::candidate(snapshot, "software")?;
     let Some(offloading) = flow::offloaded(snapshot, &offload) else {
         return Err("it is on already".into());
     };

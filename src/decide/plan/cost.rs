@@ -14,7 +14,7 @@ use super::problem::{Placement, Problem};
 use super::profile::Profile;
 use super::traffic::Traffic;
 use super::worlds::{Bottleneck, links};
-use super::{channels, cores, flow};
+use super::{channels, cores, flow, gro, xps};
 use crate::model::cpuset::CpuSet;
 use crate::model::knob::{Knob, Value};
 use crate::model::measurement::Direction;
@@ -44,6 +44,32 @@ impl Range {
     }
 }
 
+/// The most that a shaper lets through: one CPU at a time is under its lock, however many there are.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Ceiling {
+    /// The device that is shaped.
+    pub device: String,
+    /// The queueing discipline.
+    pub kind: String,
+    /// Rate at which its lock is never free, as those of the candidate.
+    pub rate: f64,
+    /// The same in packets per second: where the unit of work takes as long as it can, and as it
+    /// usually does; `None` where nobody knows.
+    pub packets: Option<(f64, f64)>,
+}
+
+impl Ceiling {
+    /// Words for it, with full frames: `cake on eth1 lets through 0.9 to 3.6 Gbit/s of full frames`.
+    #[must_use]
+    pub fn words(&self) -> Option<String> {
+        let (low, high) = self.packets?;
+        let rate = |packets: f64| packets * 8.0 * 1514.0 / 1e9;
+        let (low, high) = (format!("{:.1}", rate(low)), format!("{:.1}", rate(high)));
+        let range = if low == high { low } else { format!("{low} to {high}") };
+        Some(format!("{} on {} lets through {range} Gbit/s of full frames", self.kind, self.device))
+    }
+}
+
 /// A prediction of the model for one candidate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prediction {
@@ -66,6 +92,8 @@ pub struct Prediction {
     pub capped: BTreeMap<Direction, Range>,
     /// True if the links fill before any CPU in all worlds.
     pub carried: bool,
+    /// The ceilings of the shapers.
+    pub shapers: Vec<Ceiling>,
     /// Rates by world, without the links: for ratios world by world.
     worlds: BTreeMap<Direction, Vec<f64>>,
     /// Rates at which the links are full where the unit takes as long as usual, and at most.
@@ -148,12 +176,13 @@ impl<'a> Model<'a> {
     }
 
     /// Judges a candidate. `None` where packets are handled on the CPU of whoever sends them (veth
-    /// without RPS): the model knows nothing of the senders.
+    /// without RPS): the model knows nothing of the senders. `None` too where they are put together,
+    /// which depends on the traffic.
     ///
     /// # Errors
     /// A bug of the planner.
     pub fn predict(&self, candidate: &Candidate) -> Result<Option<Prediction>, Bug> {
-        if self.opaque {
+        if self.opaque || gro::is_asked(candidate) {
             return Ok(None);
         }
         if let Some(grown) = channels::asked(self.snapshot, candidate) {
@@ -165,6 +194,12 @@ impl<'a> Model<'a> {
             let mut steering = candidate.clone();
             steering.settings.retain(|c| c.knob != Knob::FlowOffload);
             return Model::new(&offloading, &self.traffic, self.profile).predict(&steering);
+        }
+        let ends_here = self.profile == Profile::Endpoint;
+        if let Some(sending) = xps::asked(self.snapshot, candidate).filter(|_| ends_here) {
+            let mut steering = candidate.clone();
+            steering.settings.retain(|c| !matches!(c.knob, Knob::XpsCpus { .. }));
+            return Model::new(&sending, &self.traffic, self.profile).predict(&steering);
         }
         let placement = place(&self.problem, candidate);
         if self.problem.is_of_senders(&placement)? {
@@ -251,6 +286,7 @@ pub(super) fn prediction(
         rates: ranges(false),
         capped: ranges(true),
         carried: judge.is_carried(rates),
+        shapers: ceilings(problem, &judged.placement)?,
         worlds: of.iter().map(|(slot, p)| (*slot, figures(p, false))).one_by_one(),
         links: of
             .iter()
@@ -258,6 +294,27 @@ pub(super) fn prediction(
             .one_by_one(),
         unit_ns,
     }))
+}
+
+/// The ceilings of the shapers with that placement.
+fn ceilings(problem: &Problem, placement: &Placement) -> Result<Vec<Ceiling>, Bug> {
+    if problem.roots.is_empty() {
+        return Ok(Vec::new());
+    }
+    let tally = problem.tally(placement)?;
+    let mut all = Vec::new();
+    for (index, root) in problem.roots.each() {
+        let mut held = 0.0_f64;
+        for way in problem.ways.ids() {
+            held = held.max(*tally.locks.at(way)?.at(index)?);
+        }
+        if held > 0.0 {
+            let packets = problem.unit.map(|u| (1e9 / (u.most * held), 1e9 / (u.usual * held)));
+            let (device, kind) = (root.device.clone(), root.kind.clone());
+            all.push(Ceiling { device, kind, rate: 1.0 / held, packets });
+        }
+    }
+    Ok(all)
 }
 
 /// Geometric mean.
@@ -281,7 +338,8 @@ pub(super) fn place(problem: &Problem, candidate: &Candidate) -> Placement {
         let home = line.home.and_then(|home| problem.places.at(home).ok());
         let stays = |set: &CpuSet| home.is_some_and(|place| set.contains(place.id));
         match set {
-            Some(set) if line.before.as_ref() != Some(set) && !stays(set) => {
+            // Threads that poll are not moved with the interrupt.
+            Some(set) if !line.fixed && line.before.as_ref() != Some(set) && !stays(set) => {
                 set.first().and_then(at)
             }
             _ => line.home,

@@ -8,6 +8,7 @@ use crate::model::stack::Layer;
 
 use super::name;
 use super::pose::SHAPERS;
+use super::way::{Taken, taken};
 use crate::model::order::InOrder;
 
 /// The router as it would be with the flow offload that a candidate asks for; `None` where it asks
@@ -123,23 +124,50 @@ fn ports(layer: &Layer) -> Vec<&str> {
     layer.below.iter().flat_map(ports).collect()
 }
 
-/// Software flow offload as a candidate. By name only, and never a part of the plan: rules then
-/// see a connection's first packets only, which its owner has to want.
+/// The change that takes flows back from hardware which is known to lose them on this kernel, and
+/// the router as it is then: its owner wants flow offload, and gets more of it in software.
+pub(super) fn mended(snapshot: &Snapshot) -> Option<(Change, Snapshot)> {
+    let before = found(snapshot);
+    let Taken::Lost(why) = taken(snapshot, true) else { return None };
+    if before != Value::Word("hardware".into()) || !by_firewall(snapshot) {
+        return None;
+    }
+    let change = Change {
+        knob: Knob::FlowOffload,
+        before,
+        after: wanted(snapshot, "software").ok()?,
+        reason: format!("Linux {}: {} ({})", snapshot.machine.kernel, why.what, why.source),
+    };
+    let alone = Candidate { settings: vec![change.clone()], ..Candidate::default() };
+    let then = offloaded(snapshot, &alone)?;
+    matches!(taken(&then, false), Taken::InSoftware).then_some((change, then))
+}
+
+/// Flow offload as a candidate, `mode` being `software` or `hardware`. By name only, and never a
+/// part of the plan: rules then see a connection's first packets only, which its owner has to want.
 ///
 /// # Errors
 /// An error with the reason if flow offload is not offered here.
-pub(super) fn candidate(snapshot: &Snapshot) -> Result<Candidate, String> {
+pub(super) fn candidate(snapshot: &Snapshot, mode: &str) -> Result<Candidate, String> {
     let path = &snapshot.path;
+    let hardware = mode == "hardware";
     match (path.ipv4, path.ipv6) {
         (Some(true), _) | (_, Some(true)) => {}
         (None, None) => return Err("it is not known whether this machine forwards".into()),
         _ => return Err("this machine forwards nothing (net.ipv4.ip_forward)".into()),
     }
-    if let Some(table) = path.nftables.iter().flat_map(|n| &n.flowtables).next() {
+    let before = found(snapshot);
+    let on = |table: &&Flowtable| table.hardware || !hardware;
+    if let Some(table) = path.nftables.iter().flat_map(|n| &n.flowtables).find(on) {
         return Err(format!("flowtable {} is there already", table.name));
     }
-    if found(snapshot) != Value::Word("off".into()) {
+    if before == Value::Word("hardware".into())
+        || (before != Value::Word("off".into()) && !hardware)
+    {
         return Err("it is on in the firewall's configuration".into());
+    }
+    if hardware && !(snapshot.machine.has_packet_engine() && by_firewall(snapshot)) {
+        return Err("no packet engine is known here that takes routed flows".into());
     }
     let shaped = snapshot.netdevs.iter().find_map(|device| {
         let shaper = device.qdiscs.iter().find(|q| SHAPERS.contains(&q.kind.as_str()))?;
@@ -154,20 +182,31 @@ pub(super) fn candidate(snapshot: &Snapshot) -> Result<Candidate, String> {
     if !path.can_offload {
         return Err("no module nf_flow_table was found (CONFIG_NF_FLOW_TABLE)".into());
     }
-    let after = wanted(snapshot, "software")?;
-    Ok(Candidate {
-        name: name::FLOWTABLE.into(),
-        title: "established connections past netfilter and routing".into(),
+    let made = Candidate {
+        name: if hardware { name::HARDWARE } else { name::FLOWTABLE }.into(),
+        title: if hardware {
+            "established connections past the CPUs"
+        } else {
+            "established connections past netfilter and routing"
+        }
+        .into(),
         reason: "less work for each packet, wherever it is done; rules, accounting and marks then \
                  see a connection's first packets only"
             .into(),
         settings: vec![Change {
             knob: Knob::FlowOffload,
-            before: Value::Word("off".into()),
-            after,
+            before,
+            after: wanted(snapshot, mode)?,
             reason: "from a connection's reply on its packets are looked up once, by \
                      address and port; check that they bind: linerate show path"
                 .into(),
         }],
-    })
+    };
+    if let Some(then) = offloaded(snapshot, &made)
+        && let Taken::Lost(why) = taken(&then, hardware)
+    {
+        let kernel = &snapshot.machine.kernel;
+        return Err(format!("Linux {kernel}: {} ({})", why.what, why.source));
+    }
+    Ok(made)
 }

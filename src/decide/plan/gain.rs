@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::candidates::{Candidates, Request};
-use super::cost::{Model, Prediction, Range};
+use super::cost::{Ceiling, Model, Prediction, Range};
 use super::index::Bug;
 use super::name;
+use crate::model::knob::Knob;
 use crate::model::measurement::Direction;
 use crate::model::plan::Candidate;
 use crate::model::snapshot::Snapshot;
@@ -100,6 +101,9 @@ pub struct Rated {
     pub rate: Option<BTreeMap<Direction, Range>>,
     /// Rate that bottleneck and links let through, where it is known how much the links carry.
     pub capped: Option<BTreeMap<Direction, Range>>,
+    /// The ceilings of the shapers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shapers: Vec<Ceiling>,
 }
 
 /// Every candidate with what it lets through: for down, up and both; where the sides are not known
@@ -118,7 +122,8 @@ pub fn rated(
         let told = model.predict(candidate)?;
         let rate = told.as_ref().map(|p| filled(&p.rates));
         let capped = told.as_ref().filter(|p| !p.capped.is_empty()).map(|p| filled(&p.capped));
-        all.push(Rated { candidate: candidate.clone(), rate, capped });
+        let shapers = told.map_or_else(Vec::new, |p| p.shapers);
+        all.push(Rated { candidate: candidate.clone(), rate, capped, shapers });
     }
     Ok(all)
 }
@@ -161,11 +166,29 @@ pub fn headline(
     } else if snapshot.usable_cpus().len() < 2 {
         line += "; one CPU: nothing to spread";
     }
-    if now.carried || chosen.name == name::OFFLOAD_PLANNED || chosen.name == name::FLOWTABLE {
+    for words in then.shapers.iter().filter_map(Ceiling::words) {
+        line += &format!("; {words}");
+    }
+    let offloads = chosen.changes().any(|change| change.knob == Knob::FlowOffload);
+    if now.carried || offloads {
+        return Ok(line);
+    }
+    if let Some(hardware) = candidates.get(name::HARDWARE) {
+        line += &format!(
+            "; hardware flow offload is the larger step, with it established flows pass the CPUs by \
+             (linerate plan --candidate {})",
+            hardware.name
+        );
         return Ok(line);
     }
     let both = candidates.get(name::OFFLOAD_PLANNED).or_else(|| candidates.get(name::FLOWTABLE));
-    let Some(both) = both else { return Ok(line) };
+    let Some(both) = both else {
+        let lists = candidates.get(name::GRO_LIST).filter(|_| snapshot.usable_cpus().len() < 2);
+        if let Some(lists) = lists {
+            line += &format!("; worth a measurement: linerate plan --candidate {}", lists.name);
+        }
+        return Ok(line);
+    };
     let Some(offloaded) = model.predict(both)? else { return Ok(line) };
     let more = Gain::of(&now, &offloaded).filter(Gain::is_any);
     let alone = candidates.get(name::FLOWTABLE).map(|c| model.predict(c)).transpose()?.flatten();

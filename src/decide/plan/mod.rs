@@ -30,6 +30,7 @@ pub mod factor;
 mod fit;
 mod flow;
 mod gain;
+mod gro;
 mod index;
 mod intake;
 mod judge;
@@ -50,6 +51,7 @@ mod traffic;
 mod unsteered;
 mod way;
 mod worlds;
+mod xps;
 
 pub use candidates::{Candidates, Request, candidates, candidates_for, complete, peers};
 pub use choice::{Explanation, Wanted, explain, plan_of};
@@ -94,8 +96,14 @@ pub mod name {
     pub const CHANNELS: &str = "channels";
     /// Established connections past netfilter and routing.
     pub const FLOWTABLE: &str = "flowtable";
+    /// Established connections past the CPUs.
+    pub const HARDWARE: &str = "flowtable-hardware";
     /// Flow offload, and the placement for a router that has it.
     pub const OFFLOAD_PLANNED: &str = "flowtable-planned";
+    /// Packets of a flow as a list through the stack.
+    pub const GRO_LIST: &str = "gro-list";
+    /// UDP packets put together for forwarding.
+    pub const UDP_GRO: &str = "udp-gro-forwarding";
     /// irqbalance's first placement.
     pub const IRQBALANCE: &str = "irqbalance";
 }

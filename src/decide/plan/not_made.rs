@@ -6,13 +6,13 @@ use super::costs::Costs;
 use super::flow;
 use super::intake::Intake;
 use super::owned;
-use super::pose;
+use super::pose::{self, SHAPERS};
 use super::problem::Problem;
 use super::profile::Profile;
 use crate::model::knob::{Knob, Value};
 use crate::model::order::InOrder;
 use crate::model::plan::{Candidate, Change, NotMade};
-use crate::model::snapshot::{Movable, Snapshot};
+use crate::model::snapshot::{Movable, NetDev, Snapshot};
 
 /// Entries of the flow table for sockets: the kernel's own advice for a moderately busy server
 /// (Documentation/networking/scaling.rst).
@@ -143,7 +143,9 @@ pub(super) fn list(
     if let Some(more) = channels::not_made(snapshot, intake) {
         say("channels", more);
     }
-    say("xps-cpus", xps(intake));
+    if !made.changes().any(|c| matches!(c.knob, Knob::XpsCpus { .. })) {
+        say("xps-cpus", xps(intake));
+    }
     if profile != Profile::Endpoint {
         let set: u64 = intake.sources.iter().filter_map(|s| s.queue.flow_cnt).sum();
         let also = if set > 0 { "; what is set does no harm" } else { "" };
@@ -262,9 +264,17 @@ fn flow_offload(snapshot: &Snapshot) -> String {
     let tables = snapshot.path.nftables.as_ref().map(|n| n.flowtables.as_slice());
     if let Some([first, ..]) = tables {
         let how = if first.hardware { "hardware" } else { "software" };
+        let shaped = |d: &&NetDev| d.qdiscs.iter().any(|q| SHAPERS.contains(&q.kind.as_str()));
+        let shaped = snapshot.netdevs.iter().find(shaped).filter(|_| first.hardware);
+        let beside = shaped.map_or_else(String::new, |device| {
+            format!(
+                ". It and the shaper on {} exclude each other: flows in hardware never meet it",
+                device.name
+            )
+        });
         return format!(
             "{how} offload is on already, for {}; it counts only if flows bind to it (OFFLOAD in \
-             conntrack)",
+             conntrack){beside}",
             first.devices.join(", ")
         );
     }
@@ -280,7 +290,7 @@ fn flow_offload(snapshot: &Snapshot) -> String {
         .as_ref()
         .and_then(|f| f.notes.iter().find(|n| n.contains("flow offload")))
         .map_or_else(String::new, |note| format!(" Try it first here: {note}."));
-    let how = match flow::candidate(snapshot) {
+    let how = match flow::candidate(snapshot, "software") {
         Ok(_) => format!(" Try: linerate plan --candidate {}", super::name::FLOWTABLE),
         Err(why) => format!(" Not offered here: {why}"),
     };

@@ -10,7 +10,7 @@ use super::profile::Profile;
 use super::search::{self, Solution};
 use super::traffic::{Traffic, above};
 use super::unsteered::Unsteered;
-use super::{name, not_made, owned, pose};
+use super::{flow, name, not_made, owned, pose, xps};
 use crate::model::cpuset::CpuSet;
 use crate::model::knob::{Knob, Value};
 use crate::model::plan::{Candidate, Change, Model, NotMade};
@@ -41,6 +41,8 @@ pub fn planned(
     profile: Profile,
     peers: &[Candidate],
 ) -> Result<Planned, String> {
+    let mended = flow::mended(snapshot);
+    let snapshot = mended.as_ref().map_or(snapshot, |(_, then)| then);
     let intake = Intake::of(snapshot);
     if intake.devices.is_empty() {
         return Err("no network device is up".into());
@@ -68,7 +70,12 @@ pub fn planned(
     let mut settings = writer.lines()?;
     settings.extend(writer.masks()?);
     settings.extend(writer.uppers()?);
+    if profile == Profile::Endpoint {
+        let more = xps::masks(snapshot, &intake, &settings);
+        settings.extend(more);
+    }
     settings.extend(not_made::profile_settings(snapshot, &intake, profile));
+    settings.extend(mended.as_ref().map(|(change, _)| change.clone()));
     owned::take_over(snapshot, &mut settings);
     let model = writer.model(traffic, profile)?;
     let names: Vec<&str> = peers.iter().map(|p| p.name.as_str()).collect();
@@ -333,24 +340,32 @@ impl Writer<'_> {
         if self.carried {
             return Ok(text + "; the links are full before any CPU in all of them");
         }
-        for (number, middle, any) in &self.solution.above {
-            let Some(peer) = peers.get(*number) else { continue };
+        for above in &self.solution.above {
+            let Some(peer) = peers.get(above.number) else { continue };
             let more = |below: f64| 100.0 * below.max(0.0) / (1.0 - below.min(0.99));
-            let middle = match more(*middle) {
+            let middle = match more(above.middle) {
                 little if little < 0.5 => String::new(),
                 much => format!("{much:.0} % more in the middle world and "),
             };
-            text += &format!(
-                "; {peer} lets through up to {middle}{:.0} % more in one of the worlds, and less \
-                 elsewhere",
-                more(*any)
+            let more = format!(
+                "{peer} lets through up to {middle}{:.0} % more in one of the worlds",
+                more(above.any)
             );
+            let mut unsteered = self.problem.queues.iter().filter_map(|q| q.unsteered.as_ref());
+            text += &match (above.barred, unsteered.next(), above.trades) {
+                (true, Some(why), _) => format!("; {more}, and is left: {why}"),
+                (_, _, true) => format!("; {more}, and less elsewhere"),
+                _ => format!("; {more}, for more to set"),
+            };
         }
         let gap = model.largest / model.bound.max(1e-9) - 1.0;
         text += &if gap < 0.005 {
-            "; no placement is better in the middle world".to_owned()
+            "; over all of that traffic no placement does better in the middle world".to_owned()
         } else {
-            format!("; no placement can be more than {:.0} % better", gap * 100.0)
+            format!(
+                "; over all of that traffic no placement can be more than {:.0} % better",
+                gap * 100.0
+            )
         };
         Ok(text)
     }
@@ -384,7 +399,8 @@ impl Writer<'_> {
     }
 
     /// No placement has a smaller largest load in the middle world: all work evenly on all usable
-    /// CPUs, or what can't leave its CPU, or the stages of one line on the biggest CPU.
+    /// CPUs, or what can't leave its CPU, or the stages of one line on the biggest CPU. A stack stage
+    /// that leaves costs a hand-off.
     fn bound(&self, largest: f64) -> Result<f64, Bug> {
         let problem = self.problem;
         let mut still = problem.today();
@@ -400,40 +416,46 @@ impl Writer<'_> {
                     all += part * own;
                 }
             }
-            let mut capacity = 0.0;
-            let mut biggest = 0.0_f64;
-            for place in problem.places.iter() {
-                let pinned = problem.lines.iter().any(|l| {
-                    l.fixed
-                        && l.home
-                            .and_then(|h| problem.places.at(h).ok())
-                            .is_some_and(|p| p.id == place.id)
-                });
-                if place.usable || pinned {
-                    capacity += place.capacity;
-                    biggest = biggest.max(place.capacity);
-                }
-            }
-            let mut least = all / capacity.max(1e-9);
+            let (mut lines, mut stuck) = (Vec::new(), vec![0.0; problem.places.len()]);
             for (index, line) in problem.lines.each() {
                 let mut own = 0.0;
                 for (way, part) in &pattern.ways {
                     own += part * line.completion.at(*way)?;
                     for stream in &problem.streams {
-                        let rate = stream.rate.at(*way)?;
-                        if problem.queues.at(stream.queue)?.line == Some(index) {
-                            own += part * (rate.data + rate.acks) * stream.interrupt;
+                        let queue = problem.queues.at(stream.queue)?;
+                        if queue.line != Some(index) {
+                            continue;
                         }
+                        let stays = queue.before.is_empty()
+                            && (queue.unsteered.is_some() || !queue.has_mask);
+                        let stack = stream.first + stream.stack;
+                        let stack = if stays { stack } else { stack.min(problem.hand_off.give) };
+                        let rate = stream.rate.at(*way)?;
+                        own += part * (rate.data + rate.acks) * (stream.interrupt + stack);
                     }
                 }
-                let at =
-                    line.home.filter(|_| line.fixed).map(|h| problem.places.at(h)).transpose()?;
-                least = least.max(own / at.map_or(biggest, |p| p.capacity).max(1e-9));
+                match line.home.filter(|_| line.fixed).and_then(|at| stuck.get_mut(at.number())) {
+                    Some(sum) => *sum += own,
+                    None => lines.push(own),
+                }
             }
+            let (mut capacity, mut biggest, mut least) = (0.0, 0.0_f64, 0.0_f64);
+            for (place, stuck) in problem.places.iter().zip(&stuck) {
+                if !place.usable && *stuck == 0.0 {
+                    continue;
+                }
+                least = least.max(stuck / place.capacity);
+                let mut siblings = place.siblings.iter().filter_map(|s| problem.places.at(*s).ok());
+                let shared = siblings.any(|sibling| sibling.usable);
+                capacity += place.capacity * if shared { problem.smt.mid.max(0.5) } else { 1.0 };
+                biggest = biggest.max(place.capacity);
+            }
+            least = least.max(all / capacity.max(1e-9));
+            least = lines.iter().fold(least, |most, own| most.max(own / biggest.max(1e-9)));
             logs += least.max(1e-9).ln();
         }
         let bound = (logs / problem.patterns.len().max(1) as f64).exp();
-        Ok(bound.min(largest))
+        Ok(bound.min(largest).min(self.solution.least))
     }
 }
 

@@ -496,7 +496,8 @@ impl<'a> Poser<'a> {
             stack += first + c.interrupt + c.completion;
             (interrupt, first) = (0.0, 0.0);
         }
-        let shapers = self.shapers(entry, others);
+        // Flows in hardware never meet a shaper.
+        let shapers = if hardware { Vec::new() } else { self.shapers(entry, others) };
         stack += shapers.iter().map(|(_, work)| work).sum::<f64>();
         let shapers: Vec<(RootIx, f64)> =
             shapers.into_iter().map(|(root, work)| (root, work * c.shaper_lock)).collect();

@@ -13,9 +13,10 @@
 
 use std::collections::BTreeMap;
 
+use super::cost::prediction;
 use super::index::{Bug, LineIx, PlaceIx, QueueIx};
 use super::judge::{Judge, Judged};
-use super::problem::{Mask, Placement, Problem};
+use super::problem::{Line, Mask, Placement, Problem};
 
 /// Regret in a world around the middle counts this much of that in the middle one.
 const AROUND: f64 = 0.2;
@@ -36,9 +37,24 @@ pub(crate) struct Solution {
     pub(crate) best: Judged,
     /// Placements that were judged.
     pub(crate) judged: u64,
-    /// Peers that are better by more than they should be, by their number: how much in the middle
-    /// world, and in any.
-    pub(crate) above: Vec<(usize, f64, f64)>,
+    /// Peers that are better by more than they should be.
+    pub(crate) above: Vec<Above>,
+    /// Least of the largest loads of the peers, also of those that the planner may not set.
+    pub(crate) least: f64,
+}
+
+/// A peer that is better than the answer by more than it should be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Above {
+    /// Number of the peer.
+    pub(crate) number: usize,
+    /// Distance that the answer is below it in the middle world, and in any.
+    pub(crate) middle: f64,
+    pub(crate) any: f64,
+    /// True if it is worse elsewhere.
+    pub(crate) trades: bool,
+    /// True if the planner may not set what it sets.
+    pub(crate) barred: bool,
 }
 
 /// Solves it. `peers` are placements of other rules: where the search starts, and what the answer
@@ -80,16 +96,23 @@ pub(crate) fn solve(
     let judge = Judge::within(problem, carried)?;
     let best = judge.judge(&found)?;
     let mut above = Vec::new();
+    let mut least = f64::INFINITY;
     for (number, peer) in peers.iter().enumerate() {
         if problem.is_of_senders(peer)? {
             continue;
         }
-        let (middle, any) = judge.below(&best, &judge.judge(peer)?);
+        let theirs = judge.judge(peer)?;
+        let load = prediction(&judge, &theirs, None)?.map_or(f64::INFINITY, |p| p.largest);
+        least = least.min(load);
+        let (middle, any) = judge.below(&best, &theirs);
         if middle > BELOW || any > FAR_BELOW {
-            above.push((number, middle, any));
+            let trades = judge.below(&theirs, &best).1 > 0.005;
+            let search = Search::new(Judge::within(problem, carried)?);
+            let barred = !search.is_allowed(peer)?;
+            above.push(Above { number, middle, any, trades, barred });
         }
     }
-    Ok(Solution { best, judged, above })
+    Ok(Solution { best, judged, above, least })
 }
 
 /// True if the links are full as it is, in all worlds.
@@ -651,6 +674,10 @@ impl<'a> Search<'a> {
         let placement = &judged.placement;
         let mut cost = 0.0;
         let mut pairs: BTreeMap<(&str, u32), Option<PlaceIx>> = BTreeMap::new();
+        // The lines of a card's one queue have nothing to be alike to.
+        let several = |line: &Line| {
+            problem.lines.iter().any(|other| other.device == line.device && other.pair != line.pair)
+        };
         let bigs = problem.places.iter().any(|p| p.usable && !p.big);
         for (index, line) in problem.lines.each() {
             let at = *placement.lines.at(index)?;
@@ -665,7 +692,7 @@ impl<'a> Search<'a> {
                 cost += 1.5;
             }
             let first = *pairs.entry((&line.device, line.pair)).or_insert(at);
-            cost += if first == at { 0.0 } else { 1.0 };
+            cost += if first == at || !several(line) { 0.0 } else { 1.0 };
         }
         let mut shapes: BTreeMap<&str, usize> = BTreeMap::new();
         for (index, queue) in problem.queues.each() {

@@ -167,7 +167,7 @@ fn a_lab_has_the_lone_interrupt_case_as_an_explicit_mask() {
         left_out,
         [
             &lines[..],
-            &[name::CHANNELS, name::FLOWTABLE, name::OFFLOAD_PLANNED],
+            &[name::CHANNELS, name::FLOWTABLE, name::HARDWARE, name::OFFLOAD_PLANNED],
             &[name::OPENWRT_1, name::OPENWRT_2, name::IRQBALANCE],
         ]
         .concat()

@@ -2,6 +2,7 @@
 
 use super::costs::Costs;
 use super::traffic::{Above, above};
+use crate::decide::kernel::regression::{self, Regression};
 use crate::model::snapshot::{NetDev, Snapshot};
 
 /// Cost of a device's packets in the stack, and the reason.
@@ -13,6 +14,41 @@ pub struct StackCost {
     pub words: String,
     /// True if the hardware forwards its established flows.
     pub hardware: bool,
+}
+
+/// The way that established flows take where a flowtable is on.
+pub(super) enum Taken {
+    /// They pass the CPUs by.
+    InHardware,
+    /// They pass netfilter and routing by.
+    InSoftware,
+    /// They go the long way, for the reason that is given.
+    Lost(Regression<'static>),
+}
+
+/// Finds the way of flows with a flowtable in hardware or in software: what is asked for is not
+/// always what happens.
+pub(super) fn taken(snapshot: &Snapshot, hardware: bool) -> Taken {
+    let path = &snapshot.path;
+    let counted: Vec<u64> = path.engines.iter().filter_map(|e| e.bound).collect();
+    let in_engine = counted.iter().any(|flows| *flows > 0)
+        || path.bound.as_ref().is_some_and(|bound| bound.hardware > 0);
+    if hardware && in_engine {
+        return Taken::InHardware;
+    }
+    if hardware && !counted.is_empty() && path.bound.as_ref().is_some_and(|b| b.bound > 0) {
+        return Taken::InSoftware;
+    }
+    let known = regression::met_by(snapshot).unwrap_or_default().into_iter();
+    let loses = |r: &Regression<'_>| {
+        let mut words = r.only.split_whitespace();
+        words.any(|w| w == regression::OVER_PPPOE || (hardware && w == regression::HARDWARE))
+    };
+    match ({ known }.find(loses), hardware) {
+        (Some(regression), _) => Taken::Lost(regression),
+        (None, true) => Taken::InHardware,
+        (None, false) => Taken::InSoftware,
+    }
 }
 
 /// Cost of forwarding a packet that comes in on that device, without its layers.
@@ -27,10 +63,12 @@ pub(super) fn base(
     let bound: Vec<_> = tables
         .filter(|t| t.devices.iter().any(|d| *d == device.name || above.names.contains(d.as_str())))
         .collect();
-    if bound.iter().any(|t| t.hardware) {
+    let taken = (!bound.is_empty()).then(|| taken(snapshot, bound.iter().any(|t| t.hardware)));
+    if matches!(taken, Some(Taken::InHardware)) {
         let words = "flows offloaded to hardware 0.00".into();
         return StackCost { cost: 0.0, words, hardware: true };
     }
+    let in_software = matches!(taken, Some(Taken::InSoftware));
     let mut parts = Vec::new();
     let mut add = |cost: f64, word: &str| {
         parts.push(format!("{word} {cost:.2}"));
@@ -38,7 +76,7 @@ pub(super) fn base(
     };
     let nat = path.nftables.as_ref().map(|n| n.nat);
     let old_nat = path.iptables.iter().any(|t| t == "nat");
-    let mut cost = if !bound.is_empty() {
+    let mut cost = if in_software {
         add(costs.flowtable, "software flowtable")
     } else if nat == Some(true) || old_nat {
         add(costs.nat, "NAT and routing")
@@ -48,7 +86,7 @@ pub(super) fn base(
         add(costs.nat, "routing with NAT (assumed: the rules can't be seen)")
     };
     let rules = path.nftables.as_ref().map_or(0, |n| n.forward_rules);
-    if rules > 0 && bound.is_empty() {
+    if rules > 0 && !in_software {
         cost += add(costs.rule * f64::from(rules), &format!("{rules} rules"));
     }
     StackCost { cost, words: parts.join(" + "), hardware: false }

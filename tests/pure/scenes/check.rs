@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use crate::program;
 use linerate::decide::diagnose::{self, Diagnosis, Subject, Window};
+use linerate::decide::kernel::regression;
 use linerate::machine::discover;
 use linerate::machine::host::{Archive, HostRead, Tree};
 use linerate::model::condition::Condition;
@@ -740,8 +741,8 @@ fn this_machine_is_watched_for_the_time_asked() {
 
 #[test]
 fn regressions_are_of_one_form_and_each_has_a_link() {
-    let all: Vec<_> = diagnose::regressions(diagnose::REGRESSIONS).collect();
-    let lines = diagnose::REGRESSIONS.lines().filter(|l| !l.starts_with('#') && !l.is_empty());
+    let all: Vec<_> = regression::regressions(regression::REGRESSIONS).collect();
+    let lines = regression::REGRESSIONS.lines().filter(|l| !l.starts_with('#') && !l.is_empty());
     assert_eq!(all.len(), lines.count(), "a line is not of the form");
     for one in all {
         assert!(one.source.contains("https://"), "{one:?}");

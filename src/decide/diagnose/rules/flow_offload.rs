@@ -273,24 +273,6 @@ fn sqm(subject: &Subject<'_>) -> Looked {
     )])
 }
 
-/// Drivers whose packet engine the flowtable can use (mtk_ppe: from MT7621 on).
-fn has_engine(subject: &Subject<'_>) -> bool {
-    let names = [
-        "mediatek,mt7621-soc",
-        "mediatek,mt7621",
-        "mediatek,mt7622",
-        "mediatek,mt7986a",
-        "mediatek,mt7986b",
-        "mediatek,mt7986",
-        "mediatek,mt7981",
-        "mediatek,mt7981b",
-        "mediatek,mt7988a",
-        "mediatek,mt7988",
-    ];
-    let of_board = |c: &String| c.split_whitespace().any(|one| names.contains(&one));
-    subject.snapshot.machine.compatible.iter().any(of_board)
-}
-
 fn hardware(subject: &Subject<'_>) -> Looked {
     let path = &subject.snapshot.path;
     let able = |d: &&NetDev| {
@@ -299,7 +281,7 @@ fn hardware(subject: &Subject<'_>) -> Looked {
     };
     let known = subject.ports().any(|d| d.features.is_some());
     let ports: Vec<&str> = subject.ports().filter(able).map(|d| d.name.as_str()).collect();
-    let engine = has_engine(subject);
+    let engine = subject.snapshot.machine.has_packet_engine();
     if !known && !engine && path.engines.is_empty() {
         return Err("the cards' features can't be read, and no packet engine is known".into());
     }

@@ -63,7 +63,7 @@ fn hardware_offload_is_on_the_ports_that_can() {
 fn a_plan_is_bound_to_the_devices_that_its_flowtable_names() {
     let mut snapshot = router();
     snapshot.netdevs.push(netdev("pppoe-wan", Bus::Virtual, 1));
-    let candidate = flow::candidate(&snapshot).unwrap();
+    let candidate = flow::candidate(&snapshot, "software").unwrap();
     let plan = plan_for(&snapshot, candidate);
     let names: Vec<&str> = plan.devices.iter().map(|d| d.name.as_str()).collect();
     assert_eq!(names, ["pppoe-wan"], "those of them that are here");
@@ -99,7 +99,7 @@ fn it_is_not_offered_where_it_would_do_harm_or_nothing() {
     let refused = |change: &dyn Fn(&mut Snapshot)| {
         let mut snapshot = router();
         change(&mut snapshot);
-        flow::candidate(&snapshot).expect_err("offered")
+        flow::candidate(&snapshot, "software").expect_err("offered")
     };
     assert!(refused(&|s| s.path.ipv4 = Some(false)).contains("forwards nothing"));
     assert!(refused(&|s| s.path.ipv4 = None).contains("not known"));
