@@ -255,8 +255,10 @@ impl Drop for Later {
 }
 
 fn flush() -> Result<()> {
+    // Not in the loop's head, which would hold on to it while printing.
+    let all = waiting().take().unwrap_or_default();
     let mut printed = Ok(());
-    for (stream, text) in waiting().take().unwrap_or_default() {
+    for (stream, text) in all {
         if printed.is_ok() || matches!(stream, Stream::Messages) {
             printed = printed.and(put(stream, text));
         }

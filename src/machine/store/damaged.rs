@@ -49,7 +49,7 @@ fn string(text: &str) -> Option<String> {
     String::deserialize(&mut begun).ok()
 }
 
-/// What is wrong, and what can still be known.
+/// The damage, and what can still be known.
 impl fmt::Display for Damaged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = self.what.as_deref().unwrap_or("an unknown change");
