@@ -19,8 +19,8 @@ use linerate::machine::parse::irq_name::{of_device, of_switch, queue_and_role};
 use linerate::machine::parse::thread_name::ThreadName;
 use linerate::machine::parse::{
     cmdline, cpuinfo, cpumask, crypto, interrupts, keyvalue, modules, net_counters, net_dev,
-    per_cpu, pppoe, preempt, queue_counters, route, snmp, softirqs, softnet, stat, task,
-    thread_name, uci, vlan,
+    per_cpu, perf, pppoe, preempt, queue_counters, route, snmp, softirqs, softnet, stat, task,
+    thread_name, tracepoint, uci, vlan,
 };
 use linerate::machine::store::journal::Journal;
 use linerate::machine::store::{plan, result};
@@ -71,6 +71,7 @@ pub(crate) const ALL: &[Property] = &[
     ("sysctl", of_sysctl),
     ("tar", tar),
     ("task", of_task),
+    ("tracepoint", of_tracepoint),
     ("uci", of_uci),
     ("vlan", of_vlan),
     ("xtables", xtables),
@@ -416,6 +417,18 @@ fn of_per_cpu(bytes: &[u8]) {
 fn of_snmp(bytes: &[u8]) {
     let words = String::from_utf8_lossy(bytes).split_whitespace().count();
     assert!(snmp::counters(bytes, "Ip").len() + snmp::flat(bytes).len() <= 2 * words);
+}
+
+/// The format of an event, and behind a line of three dots a record of it.
+fn of_tracepoint(bytes: &[u8]) {
+    let at = bytes.windows(5).position(|w| w == b"\n...\n").unwrap_or(bytes.len());
+    let (format, record) = bytes.split_at(at);
+    if let Some(event) = tracepoint::Event::read(format, "reason") {
+        let _name = event.name(record.get(5..).unwrap_or_default());
+    }
+    let mut taken = 0;
+    let _lost = perf::raw(bytes, |data| taken += data.len());
+    assert!(taken <= bytes.len());
 }
 
 /// /proc/softirqs: no more CPUs than words.

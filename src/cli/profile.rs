@@ -59,7 +59,7 @@ pub(super) fn run(context: &Context, args: &ProfileArgs) -> Result<ExitCode> {
     }
     out.say(match source {
         Source::Cycles => format!("looking for {} s, by the processors' cycles", args.seconds),
-        Source::Clock => format!(
+        _ => format!(
             "looking for {} s, by the clock: there is no counter of cycles here (usual in virtual \
              machines), so what runs with interrupts off shows at the place that lets them in again",
             args.seconds
@@ -163,7 +163,7 @@ impl Look {
     /// The whole that shares of a CPU's time are taken of.
     fn whole(&self) -> Whole {
         match self.source {
-            Source::Clock => Whole::Samples,
+            Source::Clock | Source::Tracepoint(_) => Whole::Samples,
             Source::Cycles => Whole::Expected(self.seconds * f64::from(self.frequency)),
         }
     }
@@ -225,7 +225,7 @@ impl Look {
             seconds: self.seconds,
             source: match self.source {
                 Source::Cycles => "cycles",
-                Source::Clock => "clock",
+                Source::Clock | Source::Tracepoint(_) => "clock",
             },
             frequency: self.frequency,
             lost: self.profile.lost,

@@ -71,6 +71,20 @@ fn sections(document: &mut Document, ledger: &Ledger) {
     document.section(section);
     document.section(meanings(ledger));
     document.section(balance(&ledger.balance));
+    if !ledger.reasons.is_empty() {
+        let mut table = Table::new(&["reason", "watched", "per second"]).figures(1..3);
+        for one in &ledger.reasons {
+            let rate = format!("{:.1}", one.per_second);
+            table.row([one.reason.clone(), one.watched.to_string(), rate]);
+        }
+        document.section(Section::new("the kernel's own reasons, of the whole machine").with([
+            Block::Table(table),
+            Block::note(
+                "include/net/dropreason-core.h in the kernel's source explains each; packets of sockets \
+                 and of bridges are among them",
+            ),
+        ]));
+    }
     let gaps = ledger.gaps.iter().map(|gap| (gap.what.clone(), gap.why.clone())).collect();
     let gaps = (!ledger.gaps.is_empty()).then_some(Block::Facts(gaps));
     document.section(Section::new("could not be read").with(gaps));

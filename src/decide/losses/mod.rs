@@ -93,6 +93,17 @@ pub struct Balance {
     pub frames_out: u64,
 }
 
+/// Packets that the kernel freed as dropped, for one reason of its own.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Reason {
+    /// Name of `enum skb_drop_reason`, in the kernel's words; a number where it has none.
+    pub reason: String,
+    /// Packets in the time that was watched.
+    pub watched: u64,
+    /// The same for each second.
+    pub per_second: f64,
+}
+
 /// The ledger.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ledger {
@@ -102,6 +113,9 @@ pub struct Ledger {
     pub entries: Vec<Entry>,
     /// The balance.
     pub balance: Balance,
+    /// Reasons that the kernel itself gives, the most frequent first, of the whole machine and of
+    /// packets of any kind; empty where it gives none.
+    pub reasons: Vec<Reason>,
     /// Facts that could not be read.
     pub gaps: Vec<Gap>,
 }
@@ -168,7 +182,23 @@ pub fn ledger(now: &Reading, before: Option<(&Reading, f64)>) -> Ledger {
     entries.order_by(|a, b| (a.stage, &a.place, &a.counter).cmp(&(b.stage, &b.place, &b.counter)));
     let value = |counter: &Counter, value: u64| rise(counter, value).unwrap_or(value);
     let balance = balance(now, before.is_some(), &entries, value);
-    Ledger { seconds, entries, balance, gaps: now.gaps.clone() }
+    Ledger { seconds, entries, balance, reasons: Vec::new(), gaps: now.gaps.clone() }
+}
+
+impl Ledger {
+    /// Adds the kernel's own reasons, counted over the time that was watched.
+    pub fn explain(&mut self, counts: BTreeMap<String, u64>) {
+        let seconds = self.seconds.unwrap_or(1.0).max(1e-3);
+        self.reasons = counts
+            .into_iter()
+            .map(|(reason, watched)| Reason {
+                reason,
+                watched,
+                per_second: watched as f64 / seconds,
+            })
+            .collect();
+        self.reasons.order_by(|a, b| (b.watched, &a.reason).cmp(&(a.watched, &b.reason)));
+    }
 }
 
 type Meaning = (Stage, Kind, Part, [&'static str; 2]);

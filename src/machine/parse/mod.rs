@@ -27,6 +27,7 @@ pub mod softnet;
 pub mod stat;
 pub mod task;
 pub mod thread_name;
+pub mod tracepoint;
 pub mod uci;
 pub mod vlan;
 

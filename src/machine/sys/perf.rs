@@ -30,10 +30,12 @@ const NUMBER: c_long = if cfg!(target_arch = "x86_64") {
 // include/uapi/linux/perf_event.h
 const TYPE_HARDWARE: u32 = 0;
 const TYPE_SOFTWARE: u32 = 1;
+const TYPE_TRACEPOINT: u32 = 2;
 const HW_CPU_CYCLES: u64 = 0;
 const SW_CPU_CLOCK: u64 = 0;
 const SAMPLE_IP: u64 = 1;
 const SAMPLE_CALLCHAIN: u64 = 1 << 5;
+const SAMPLE_RAW: u64 = 1 << 10;
 const FLAG_FD_CLOEXEC: c_long = 8;
 /// Bits of the flags: `freq`, `exclude_hv`, `exclude_callchain_user`.
 const FREQUENCY: u32 = 10;
@@ -42,8 +44,9 @@ const NO_USER_CHAIN: u32 = 22;
 /// Where `data_head` and `data_tail` lie in the first page.
 const HEAD: usize = 1024;
 const TAIL: usize = 1032;
-/// Pages of a ring; a power of two. Some 500 samples a second of 200 bytes fill a quarter of it.
-const PAGES: usize = 32;
+/// Pages of a ring; a power of two. A thousand samples a second of 250 bytes fill it in a second:
+/// on a CPU that is all softirq the reader may wait that long.
+const PAGES: usize = 64;
 
 #[expect(unsafe_code, reason = "the C library's call, to which std is linked anyway")]
 unsafe extern "C" {
@@ -74,6 +77,8 @@ pub enum Source {
     /// A timer: where there is no such counter (many virtual machines). Idle time is sampled too, and
     /// a stretch with interrupts off is seen only at its end.
     Clock,
+    /// Every time that the kernel comes by a tracepoint, by its number: its data and nothing else.
+    Tracepoint(u32),
 }
 
 /// The bit of a flag: the compiler lays bit fields from the other end on big-endian machines.
@@ -94,7 +99,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Begins to sample a CPU.
+    /// Begins to sample a CPU, so many times a second; a tracepoint whenever it is passed.
     ///
     /// # Errors
     /// EACCES or EPERM without the right (`kernel.perf_event_paranoid`, CAP_PERFMON); ENOENT or
@@ -104,15 +109,24 @@ impl Sampler {
         let (kind, config) = match source {
             Source::Cycles => (TYPE_HARDWARE, HW_CPU_CYCLES),
             Source::Clock => (TYPE_SOFTWARE, SW_CPU_CLOCK),
+            Source::Tracepoint(id) => (TYPE_TRACEPOINT, u64::from(id)),
         };
+        let chains = (
+            u64::from(frequency),
+            SAMPLE_IP | SAMPLE_CALLCHAIN,
+            bit(FREQUENCY) | bit(NO_HYPERVISOR) | bit(NO_USER_CHAIN),
+        );
+        // A period of 1: each time.
+        let (frequency, sample_type, flags) =
+            if kind == TYPE_TRACEPOINT { (1, SAMPLE_RAW, 0) } else { chains };
         let attributes = Attributes {
             kind,
             size: u32::try_from(size_of::<Attributes>()).unwrap_or(64),
             config,
-            frequency: u64::from(frequency),
-            sample_type: SAMPLE_IP | SAMPLE_CALLCHAIN,
+            frequency,
+            sample_type,
             read_format: 0,
-            flags: bit(FREQUENCY) | bit(NO_HYPERVISOR) | bit(NO_USER_CHAIN),
+            flags,
             wakeup: 0,
             breakpoint: 0,
             config1: 0,
