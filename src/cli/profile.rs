@@ -50,13 +50,18 @@ pub(super) fn run(context: &Context, args: &ProfileArgs) -> Result<ExitCode> {
     let cpus = discover::snapshot(host).cpus;
     let online: Vec<u32> = cpus.iter().filter(|c| c.online).map(|c| c.id.0).collect();
     let stop = interrupt::stop_flag()?;
-    let (mut samplers, source) = open(host, &online, args.frequency)?;
-    // Before anybody waits for what could not be named.
-    let symbols = host.read(Path::new("/proc/kallsyms")).unwrap_or_default();
-    let symbols = Symbols::read(&symbols);
-    if symbols.is_empty() {
-        return Err(unnamed(host));
+    let frequency = allowed(host, args.frequency);
+    if frequency < args.frequency {
+        out.say(format_args!(
+            "sampling {frequency} times a second: kernel.perf_event_max_sample_rate allows no more (the \
+             kernel lowers it when sampling takes too long)"
+        ));
     }
+    // Before anybody waits for what can't be sampled or could not be named. The symbols take seconds
+    // on slow machines, so the samples that count begin behind them.
+    drop(open(host, &online, frequency)?);
+    let symbols = symbols(host)?;
+    let (mut samplers, source) = open(host, &online, frequency)?;
     out.say(match source {
         Source::Cycles => format!("looking for {} s, by the processors' cycles", args.seconds),
         _ => format!(
@@ -73,21 +78,27 @@ pub(super) fn run(context: &Context, args: &ProfileArgs) -> Result<ExitCode> {
     while looking {
         let next = (clock::monotonic() + PACE).min(end);
         looking = clock::wait_until(next, PACE, &stop) && next < end;
-        for (sampler, samples) in samplers.iter_mut().zip(&mut samples) {
-            records.clear();
-            sampler.drain(&mut records);
-            samples.take(&records);
-        }
+        take(&mut samplers, &mut samples, &mut records);
+    }
+    let looked = (clock::monotonic() - begun).as_secs_f64();
+    // That samples were lost is told with the next that there is room for.
+    clock::sleep(Duration::from_secs_f64(3.0 / f64::from(frequency.max(1))));
+    let kept: Vec<usize> = samples.iter().map(|s| s.kernel.len()).collect();
+    let users: Vec<u64> = samples.iter().map(|s| s.user).collect();
+    take(&mut samplers, &mut samples, &mut records);
+    for ((samples, kept), user) in samples.iter_mut().zip(kept).zip(users) {
+        samples.kernel.truncate(kept);
+        samples.user = user;
     }
     drop(samplers);
-    let looked = (clock::monotonic() - begun).as_secs_f64();
     let mut profile = Profile::default();
     for (cpu, samples) in online.iter().zip(&samples) {
         let named = samples.kernel.iter().map(|chain| names(&symbols, chain));
         profile.add(*cpu, named, samples.user);
         profile.lost += samples.lost;
+        profile.throttled += samples.throttled;
     }
-    let look = Look { seconds: looked, source, frequency: args.frequency, profile };
+    let look = Look { seconds: looked, source, frequency, profile };
     if let Some(path) = &args.output {
         let heading = format!("packets on {} CPUs, {looked:.1} s", online.len());
         write_file("flame graph", path, flame::svg(&look.profile, &heading).as_bytes())?;
@@ -100,6 +111,38 @@ pub(super) fn run(context: &Context, args: &ProfileArgs) -> Result<ExitCode> {
     }
     let stopped = stop.load(Ordering::Relaxed);
     Ok(if stopped { ExitCode::Interrupted } else { ExitCode::Done })
+}
+
+/// Empties the rings into the samples.
+fn take(samplers: &mut [Sampler], samples: &mut [Samples], records: &mut Vec<u8>) {
+    for (sampler, samples) in samplers.iter_mut().zip(samples) {
+        records.clear();
+        sampler.drain(records);
+        samples.take(records);
+    }
+}
+
+/// The frequency that the kernel allows: asked for more, it refuses the event (EINVAL;
+/// kernel/events/core.c, perf_event_open).
+fn allowed(host: &dyn HostRead, wanted: u32) -> u32 {
+    let most = host.text(Path::new("/proc/sys/kernel/perf_event_max_sample_rate")).ok();
+    most.and_then(|text| text.parse().ok())
+        .filter(|most| *most > 0)
+        .map_or(wanted, |m| wanted.min(m))
+}
+
+fn symbols(host: &dyn HostRead) -> Result<Symbols> {
+    let path = Path::new("/proc/kallsyms");
+    match host.read(path) {
+        Err(e) if !e.is_absent() && !e.is_denied() => Err(Error::not_supported(
+            format!("name the kernel's functions: {}", path.display()),
+            e.reason(),
+        )),
+        other => {
+            let symbols = Symbols::read(&other.unwrap_or_default());
+            if symbols.is_empty() { Err(unnamed(host)) } else { Ok(symbols) }
+        }
+    }
 }
 
 fn names<'a>(symbols: &'a Symbols, chain: &[u64]) -> Vec<Frame<'a>> {
@@ -208,6 +251,12 @@ impl Look {
             let lost = profile.lost;
             lines.push(out.warn(format!("{lost} samples were lost: use a lower --frequency")));
         }
+        if profile.throttled > 0 {
+            let times = profile.throttled;
+            lines.push(out.warn(format!(
+                "the kernel stopped sampling {times} times, because it took too long: use a lower --frequency"
+            )));
+        }
         if packets < 100 {
             lines.push(out.warn(format!("only {packets} samples: shares are rough")));
         }
@@ -229,6 +278,7 @@ impl Look {
             },
             frequency: self.frequency,
             lost: self.profile.lost,
+            throttled: self.profile.throttled,
             cpus: self
                 .profile
                 .cpus
@@ -259,6 +309,7 @@ struct ProfileDocument<'a> {
     source: &'static str,
     frequency: u32,
     lost: u64,
+    throttled: u64,
     cpus: Vec<CpuDocument>,
     functions: Vec<Function<'a>>,
 }

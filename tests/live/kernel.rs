@@ -1,7 +1,7 @@
 //! `linerate kernel`: on configurations of distributions, on broken ones, and a whole bisect; and
 //! `linerate profile` on the running kernel.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -231,6 +231,74 @@ fn a_profile_says_that_the_rules_take_the_time() {
         }
         assert!(attempt < 5, "no packets are seen while they flow: {seen:?}");
     }
+}
+
+/// Sampled by perf and by us at once, while a lab forwards: the dearest functions of packets have
+/// the same shares. Samples of the same time are not the same samples: with some thousands of them
+/// two points are three standard deviations.
+#[test]
+#[ignore = "slow: make test runs it"]
+fn a_profile_agrees_with_perf_on_the_dearest_functions() {
+    let scratch = Scratch::new("perf");
+    if !Command::new("perf").arg("version").output().is_ok_and(|o| o.status.success()) {
+        return eprintln!("SKIPPED (optional) profile against perf: no perf here");
+    }
+    let data = scratch.0.join("perf.data");
+    let linerate = || {
+        let mut command = Command::new(program::path());
+        command.current_dir(&scratch.0).env("LINERATE_STATE_DIR", scratch.0.join("state"));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let bench = ["bench", "nat", "--rules", "50", "--direction", "down", "--seconds", "20"];
+    let mut bench = linerate().args(bench).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    let mut perf = Command::new("perf");
+    perf.args(["record", "-q", "-a", "-g", "-F", "997", "-e", "cpu-clock", "-o"]).arg(&data);
+    let perf =
+        perf.args(["--", "sleep", "12"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let ours = linerate().args(["profile", "12", "--json", "--top", "400"]).output().unwrap();
+    let perf = perf.unwrap().wait_with_output().unwrap();
+    bench.kill().unwrap();
+    bench.wait().unwrap();
+    if !perf.status.success() || matches!(ours.status.code(), Some(4 | 5)) {
+        return eprintln!("SKIPPED (optional) profile against perf: {} {}", err(&perf), err(&ours));
+    }
+    let ours: Value = serde_json::from_slice(&ours.stdout).unwrap();
+    if ours["source"] != "clock" {
+        return eprintln!("SKIPPED (optional) profile against perf: cycles, not the clock");
+    }
+    let script = Command::new("perf").args(["script", "-F", "ip,sym", "-i"]).arg(&data).output();
+    let script = out(&script.unwrap());
+    let mut theirs: BTreeMap<String, f64> = BTreeMap::new();
+    let mut all = 0.0;
+    for chain in script.split("\n\n") {
+        let names = chain.lines().filter_map(|line| line.split_whitespace().nth(1));
+        let names: Vec<&str> = names.map(|name| name.split('.').next().unwrap()).collect();
+        let is_packets = |name: &&str| {
+            ["__do_softirq", "handle_softirqs", "do_softirq", "net_rx_action"].contains(name)
+        };
+        if let (true, Some(first)) = (names.iter().any(is_packets), names.first()) {
+            *theirs.entry((*first).to_owned()).or_default() += 1.0;
+            all += 1.0;
+        }
+    }
+    let packets: f64 =
+        ours["cpus"].as_array().unwrap().iter().map(|c| c["packets"].as_f64().unwrap()).sum();
+    if packets < 2000.0 || all < 2000.0 {
+        return eprintln!("SKIPPED (optional) profile against perf: {packets} and {all} samples");
+    }
+    let mut wrong = Vec::new();
+    for function in ours["functions"].as_array().unwrap().iter().take(10) {
+        let name = function["name"].as_str().unwrap();
+        let share = 100.0 * function["samples"].as_f64().unwrap() / packets;
+        let other = 100.0 * theirs.get(name).copied().unwrap_or(0.0) / all;
+        eprintln!("{name}: {share:.1} % by us, {other:.1} % by perf");
+        if (share - other).abs() > 2.0 {
+            wrong.push(format!("{name}: {share:.1} % by us, {other:.1} % by perf"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?} of {packets} and {all} samples");
 }
 
 /// Asked for an hour, so that one that only finds out at the end is one that never comes back.

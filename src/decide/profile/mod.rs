@@ -601,6 +601,8 @@ pub struct Profile {
     functions: BTreeMap<(String, String), u64>,
     /// Samples that had no room.
     pub lost: u64,
+    /// Times that the kernel stopped sampling for a while.
+    pub throttled: u64,
 }
 
 impl Profile {

@@ -15,6 +15,10 @@ use crate::model::order::InOrder;
 /// slow bus some hundreds.
 const TIME: Duration = Duration::from_secs(2);
 
+/// The one file that takes longer by its nature, and its time: the kernel unpacks the name of each
+/// of its functions, and prints five megabytes of them.
+const SLOW: (&str, Duration) = ("/proc/kallsyms", Duration::from_secs(60));
+
 /// Most names that a directory may have: /proc of a machine with as many processes as it can have
 /// (pid_max of a large one) is not read by us.
 const MAX_NAMES: usize = 100_000;
@@ -28,11 +32,12 @@ const CHUNK: usize = 8 << 10;
 /// /proc/kmsg, trace_pipe).
 ///
 /// # Errors
-/// EFBIG beyond [`MAX_READ`], ETIMEDOUT beyond two seconds, EISDIR for a directory, EINVAL for
+/// EFBIG beyond [`MAX_READ`], ETIMEDOUT beyond two seconds (a minute for the kernel's symbols), EISDIR for a directory, EINVAL for
 /// pipes, sockets and devices, EAGAIN for a file that has nothing yet; otherwise what the kernel
 /// answered.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, Errno> {
-    read_within(path, MAX_READ, TIME)
+    let time = if path == Path::new(SLOW.0) { SLOW.1 } else { TIME };
+    read_within(path, MAX_READ, time)
 }
 
 fn read_within(path: &Path, most: u64, time: Duration) -> Result<Vec<u8>, Errno> {
