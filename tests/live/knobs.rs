@@ -1,5 +1,6 @@
 //! Settings that are no files, on the running kernel: veth pairs in a namespace of the test's own.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -14,7 +15,8 @@ use linerate::machine::host::{HostRead, HostWrite, Live};
 use linerate::machine::store::StateDir;
 use linerate::machine::sys::ethtool;
 use linerate::machine::sys::netns::NetnsThread;
-use linerate::model::knob::{Knob, Value};
+use linerate::model::knob::spec::{Range, Scope};
+use linerate::model::knob::{KNOBS, Knob, KnobSpec, Shape, Value};
 use linerate::model::plan::{Candidate, Change};
 use linerate::model::snapshot::Snapshot;
 
@@ -398,4 +400,150 @@ esac
     assert!(inside.read(Path::new("packet-steering")).is_err(), "a lab must not reach it");
     let of_lab = inside.text(Path::new("flow-offload"));
     assert!(!of_lab.is_ok_and(|text| text.contains("sw:")), "nor the firewall");
+}
+
+/// Everything under /proc/sys/net of the namespace that can be read.
+fn sysctls(scene: &Scene) -> BTreeMap<String, String> {
+    fn gather(directory: &Path, into: &mut BTreeMap<String, String>) {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                gather(&path, into);
+            } else if let Ok(text) = std::fs::read_to_string(&path) {
+                into.insert(path.display().to_string(), text.trim().to_owned());
+            }
+        }
+    }
+    scene
+        .netns
+        .run(|| {
+            let mut all = BTreeMap::new();
+            gather(Path::new("/proc/sys/net"), &mut all);
+            // A count, not a setting.
+            all.retain(|path, _| !path.ends_with("nf_conntrack_count"));
+            all
+        })
+        .unwrap()
+}
+
+/// Another value than the present one.
+fn other(row: &KnobSpec, now: &str) -> Option<Value> {
+    let number = || now.parse::<u64>().ok();
+    Some(match (row.shape, row.range) {
+        (Shape::Switch, _) => Value::Switch(now == "0"),
+        (Shape::Words, _) => Value::Word("20000 30000".into()),
+        (Shape::Word, Range::File(path)) => {
+            let words = std::fs::read_to_string(path).ok()?;
+            Value::Word(words.split_whitespace().find(|word| *word != now)?.to_owned())
+        }
+        (Shape::Count, _) if row.name == Some("net.ipv4.tcp_tw_reuse") => {
+            Value::Count(u64::from(now == "0"))
+        }
+        (Shape::Count, _) => Value::Count(number()? + 1),
+        _ => return None,
+    })
+}
+
+/// Every sysctl of the namespace is set, and whatever changes with it is in its row of the table: what
+/// it drags along; and all of it is what it was after, however devices differed before.
+#[test]
+fn a_sysctl_changes_what_its_row_says_and_all_of_that_is_restored() {
+    let Some(scene) = Scene::new("drags") else { skip!("no rights to make namespaces") };
+    let write = |path: &str, text: &'static str| {
+        let path = PathBuf::from(path);
+        scene.netns.run(move || std::fs::write(&path, text)).unwrap().unwrap();
+    };
+    let own = |row: &&KnobSpec| row.kind == "sysctl" && !row.only_dragged && !row.global;
+    let (mut set, mut dragged) = (0, 0);
+    for forwarding in ["0", "1"] {
+        for row in KNOBS.iter().filter(own) {
+            let name = row.name.unwrap();
+            // Devices that differ from the rest, and so do those to come.
+            for family in ["ipv4", "ipv6"] {
+                let conf = format!("/proc/sys/net/{family}/conf");
+                write(&format!("{conf}/all/forwarding"), forwarding);
+                write(&format!("{conf}/a0/forwarding"), if forwarding == "0" { "1" } else { "0" });
+                write(&format!("{conf}/default/forwarding"), "1");
+            }
+            write("/proc/sys/net/ipv4/conf/all/accept_redirects", "1");
+            write("/proc/sys/net/ipv4/conf/b0/accept_redirects", "0");
+            let force = "/proc/sys/net/ipv6/conf/b0/force_forwarding";
+            let before = sysctls(&scene);
+            if before.contains_key(force) {
+                write(force, "1");
+            }
+            let before = sysctls(&scene);
+            let knob = Knob::Sysctl { name: name.into() };
+            let Some(value) = before.get(&knob.address()).and_then(|now| other(row, now)) else {
+                eprintln!("{name} is not here");
+                continue;
+            };
+            scene.apply(vec![(knob.clone(), value)]).unwrap();
+            let during = sysctls(&scene);
+            let mut known: Vec<String> = vec![knob.address()];
+            if name == "net.ipv4.ip_forward" {
+                // The same variable by another name (net/ipv4/devinet.c).
+                known.push("/proc/sys/net/ipv4/conf/all/forwarding".into());
+            }
+            for other in row.dragged() {
+                let of = |device: &str| match other.scope {
+                    Scope::Device => other.path.replace("{device}", device),
+                    _ => other.of_machine().unwrap().address(),
+                };
+                known.extend(["a0", "b0", "lo"].map(of));
+            }
+            for (path, text) in during.iter().filter(|(path, text)| before[*path] != **text) {
+                assert!(known.contains(path), "{name} changes {path} to {text}, unsaid");
+                dragged += usize::from(*path != knob.address());
+            }
+            assert_ne!(before[&knob.address()], during[&knob.address()], "{name}");
+            scene.roll_back();
+            let after = sysctls(&scene);
+            let changed = |path: &&String| before.get(*path) != after.get(*path);
+            let left: Vec<_> = before.keys().filter(changed).collect();
+            assert!(left.is_empty(), "{name} leaves {left:?}");
+            set += 1;
+        }
+    }
+    assert!(set >= 10 && dragged >= 10, "{set} set, {dragged} dragged along");
+}
+
+#[test]
+fn forwarding_of_ipv6_that_would_lose_a_route_for_good_is_refused() {
+    let Some(scene) = Scene::new("advertised") else { skip!("no rights to make namespaces") };
+    let advertise = "import socket,struct,sys\n\
+        s=socket.socket(socket.AF_INET6,socket.SOCK_RAW,socket.IPPROTO_ICMPV6)\n\
+        i=socket.if_nametoindex('b0')\n\
+        s.setsockopt(socket.IPPROTO_IPV6,socket.IPV6_MULTICAST_IF,i)\n\
+        s.setsockopt(socket.IPPROTO_IPV6,socket.IPV6_MULTICAST_HOPS,255)\n\
+        s.sendto(struct.pack('!BBHBBHII',134,0,0,64,0,1800,0,0),('ff02::1',0,0,i))\n";
+    let send = move || Command::new("python3").args(["-c", advertise]).output();
+    let routes = || scene.netns.run(|| Command::new("ip").args(["-6", "route"]).output());
+    let advertised = || {
+        let told = routes().unwrap().unwrap().stdout;
+        String::from_utf8_lossy(&told).contains("proto ra")
+    };
+    // Its address is tentative for a second or two.
+    for _ in 0..100 {
+        match scene.netns.run(send).unwrap() {
+            Err(e) => skip!("python3: {e}"),
+            Ok(_) if advertised() => break,
+            Ok(_) => std::thread::sleep(Duration::from_millis(100)),
+        }
+    }
+    assert!(advertised(), "no route came of it");
+    let forwarding =
+        || (Knob::Sysctl { name: "net.ipv6.conf.all.forwarding".into() }, Value::Switch(true));
+    let error = scene.apply(vec![forwarding()]).unwrap_err();
+    assert_eq!(error.code(), ExitCode::NotSupported, "{error}");
+    assert!(error.to_string().contains("default route of a0"), "{error}");
+    assert!(error.remedy().unwrap().contains("accept_ra"), "{error:?}");
+    assert!(advertised());
+    // One that stays keeps nobody from it.
+    let keep = || std::fs::write("/proc/sys/net/ipv6/conf/a0/accept_ra", "2");
+    scene.netns.run(keep).unwrap().unwrap();
+    scene.apply(vec![forwarding()]).unwrap();
+    assert!(advertised());
+    scene.roll_back();
+    assert!(advertised());
 }

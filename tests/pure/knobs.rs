@@ -75,7 +75,7 @@ fn document() -> String {
             let (systemd, openwrt) = row.keep.words(row.scope);
             let cells = [
                 name.map_or_else(|| format!("`{}`", row.kind), |n| format!("`{}` `{n}`", row.kind)),
-                row.what.to_owned(),
+                format!("{}{}", row.what, if row.only_dragged { " (no plan sets it)" } else { "" }),
                 format!("{}{}", row.scope.words(), if row.global { "" } else { ", by namespace" }),
                 format!("`{}`", row.path),
                 values(row),

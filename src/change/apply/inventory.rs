@@ -47,18 +47,19 @@ pub struct Item {
 #[must_use]
 pub fn inventory(host: &dyn HostRead, snapshot: &Snapshot) -> Vec<Item> {
     let mut items = Vec::new();
+    let settable = || KNOBS.iter().filter(|spec| !spec.only_dragged);
     let mut add = |spec: &KnobSpec, knob: Knob| items.push(item(host, snapshot, spec, knob));
     for device in &snapshot.netdevs {
-        for spec in KNOBS {
+        for spec in settable() {
             spec.of_device(snapshot, device).into_iter().for_each(|knob| add(spec, knob));
         }
     }
     for policy in policies(snapshot) {
-        for spec in KNOBS {
+        for spec in settable() {
             spec.of_policy(policy).into_iter().for_each(|knob| add(spec, knob));
         }
     }
-    for spec in KNOBS {
+    for spec in settable() {
         spec.of_machine().into_iter().for_each(|knob| add(spec, knob));
         spec.of_pollers(snapshot).into_iter().for_each(|knob| add(spec, knob));
     }
@@ -133,7 +134,9 @@ fn fixed(
             (!gro && !device.link.xdp).then(told)
         }
         Fixed::Single => (most(host, spec, knob)? <= 1).then(told),
-        Fixed::Flowtable | Fixed::Qdisc => irreplaceable(knob, text).map(|why| why.to_string()),
+        Fixed::Flowtable | Fixed::Qdisc | Fixed::AdvertisedRoute => {
+            irreplaceable(host, knob, text).map(|why| why.to_string())
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::machine::host::{HostError, HostRead, offers_flow_offload};
-use crate::machine::parse::cpumask;
+use crate::machine::parse::{cpumask, route};
 use crate::model::knob::spec::{Absent, Fixed, Order, Reshapes, Same, Scope};
 use crate::model::knob::{Knob, Shape, Value};
 use crate::model::order::{InOrder, OneByOne};
@@ -100,6 +100,10 @@ pub fn resolve(snapshot: &Snapshot, candidate: &Candidate) -> Result<Vec<Target>
     for setting in &candidate.settings {
         let (knob, wanted) = (setting.knob.clone(), setting.after.clone());
         knob.check(&wanted).map_err(|bad| Error::usage(format!("set {knob}"), bad))?;
+        if knob.spec().is_some_and(|spec| spec.only_dragged) {
+            let why = "no plan sets it: it is put back with the setting that changes it";
+            return Err(Error::usage(format!("set {knob}"), why));
+        }
         let path = path(&knob, snapshot)?;
         if let Some(earlier) = targets.iter().find(|t| t.path == path) {
             if same(&knob, &earlier.wanted, &wanted) {
@@ -141,6 +145,8 @@ pub enum Irreplaceable {
     Flowtable(String),
     /// This queueing discipline has classes, filters or options.
     Qdisc(String),
+    /// A router advertised the default route of this device.
+    AdvertisedRoute(String),
 }
 
 impl Irreplaceable {
@@ -148,6 +154,9 @@ impl Irreplaceable {
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {
+            Self::AdvertisedRoute(_) => {
+                "set accept_ra of that device to 2, which keeps its routes, or forwarding by hand"
+            }
             Self::Flowtable(_) => "two would fight over the same flows; remove that one first",
             Self::Qdisc(_) => {
                 "take this setting out of the plan, or remove that queueing discipline first"
@@ -160,6 +169,11 @@ impl fmt::Display for Irreplaceable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Flowtable(table) => write!(f, "nft table {table} has a flowtable already"),
+            Self::AdvertisedRoute(device) => write!(
+                f,
+                "the default route of {device} came by router advertisement; the kernel would remove \
+                 it, and it could not be put back"
+            ),
             Self::Qdisc(kind) => {
                 write!(f, "{kind} is the root qdisc, and could not be put back exactly")
             }
@@ -168,8 +182,18 @@ impl fmt::Display for Irreplaceable {
 }
 
 /// The reason why the present value must not be replaced, if there is one.
-pub(super) fn irreplaceable(knob: &Knob, text: &str) -> Option<Irreplaceable> {
+pub(super) fn irreplaceable(host: &dyn HostRead, knob: &Knob, text: &str) -> Option<Irreplaceable> {
     match knob.spec()?.fixed {
+        // Only switching it on removes them.
+        Fixed::AdvertisedRoute if text == "0" => {
+            let routes = host.read(Path::new("/proc/thread-self/net/ipv6_route")).ok()?;
+            let accepts = |device: &str| {
+                let file = format!("/proc/sys/net/ipv6/conf/{device}/accept_ra");
+                host.text(Path::new(&file)).ok()
+            };
+            let lost = |device: &String| accepts(device).is_some_and(|how| how != "2");
+            route::advertised(&routes).into_iter().find(lost).map(Irreplaceable::AdvertisedRoute)
+        }
         Fixed::Flowtable => {
             let table = text.split(' ').find_map(|word| word.strip_prefix("other:"))?;
             Some(Irreplaceable::Flowtable(table.to_owned()))
@@ -401,8 +425,9 @@ mod tests {
         let qdisc = Knob::Qdisc { device: "eth0".into() };
         assert!(same_text(&qdisc, "fq 80010000 08000100", "fq"));
         assert!(!same_text(&qdisc, "fq 80010000 08000100", "default"));
-        assert_eq!(irreplaceable(&qdisc, "fq 80010000 08000100"), None);
-        assert!(irreplaceable(&qdisc, "htb 10000 08000100").is_some());
+        let fake = FakeHost::router(4, &[("eth0", 1)]);
+        assert_eq!(irreplaceable(&fake, &qdisc, "fq 80010000 08000100"), None);
+        assert!(irreplaceable(&fake, &qdisc, "htb 10000 08000100").is_some());
         assert!(meaning(&threaded, "2").is_err(), "a mode that we do not know is not \"on\"");
     }
 }

@@ -133,7 +133,7 @@ fn current(host: &dyn HostRead, target: Target) -> Result<Write> {
     let before = meaning(&knob, &before_text)
         .map_err(|why| Error::not_supported(format!("read {knob}: {}", path.display()), why))?;
     if !same(&knob, &wanted, &before)
-        && let Some(why) = knob::irreplaceable(&knob, &before_text)
+        && let Some(why) = knob::irreplaceable(host, &knob, &before_text)
     {
         let what = format!("set {knob}: {}", path.display());
         return Err(Error::not_supported(what, format!("fixed: {why}")).hint(why.hint()));
@@ -185,7 +185,8 @@ fn transact(
     let mut transaction = Transaction { host, lock, name, stop, journal: None };
     transaction.make(&first.writes, hanging)?;
     let second = prepare(host, changer.snapshot(), rest).map_err(|e| transaction.abandon(e))?;
-    transaction.make(&second.writes, Vec::new())?;
+    let hanging = collateral::of(host, changer.snapshot(), &second.writes);
+    transaction.make(&second.writes, hanging)?;
     let mut applied = Applied {
         writes: first.writes.into_iter().chain(second.writes).collect(),
         already: first.already + second.already,

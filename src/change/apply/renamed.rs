@@ -29,6 +29,11 @@ impl Devices {
         Self(names.into_iter().filter_map(numbered).collect())
     }
 
+    /// The names of all devices.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.values().map(String::as_str)
+    }
+
     /// The number of a device.
     pub(super) fn ifindex(&self, device: &str) -> Option<u32> {
         self.0.iter().find(|(_, name)| *name == device).map(|(number, _)| *number)

@@ -276,14 +276,16 @@ pub(super) fn bring_back(
 ) -> Back {
     let mut restored: Vec<Restore> = Vec::new();
     let mut first = true;
-    // Once more when queues or threads came or went by it: what hangs on those that are back is
-    // restored then, and interrupt lines have other numbers.
+    // Once more when queues or threads came or went by it, or the kernel changed others with it: what
+    // hangs on those that are back is restored then, and interrupt lines have other numbers.
     loop {
         let mut plan = undo(journals, |entry| devices.now(host, entry), force);
         let foreign = std::mem::take(&mut plan.foreign);
         let gone = std::mem::take(&mut plan.gone);
         let (done, left) = restore(host, plan);
-        let again = std::mem::take(&mut first) && done.iter().any(|r| reshapes(&r.knob));
+        let drags = |knob: &Knob| knob.spec().is_some_and(|spec| !spec.drags.is_empty());
+        let moves = |knob: &Knob| reshapes(knob) || drags(knob);
+        let again = std::mem::take(&mut first) && done.iter().any(|r| moves(&r.knob));
         restored.extend(done);
         if !again {
             let ours = |knob: &Knob| restored.iter().any(|r| r.knob == *knob);

@@ -77,6 +77,20 @@ pub fn defaults_v6(bytes: &[u8]) -> Vec<DefaultRoute> {
     found
 }
 
+/// `/proc/net/ipv6_route`: devices of default routes that a router advertised (linux/ipv6_route.h:
+/// RTF_DEFAULT, RTF_ADDRCONF), each once.
+#[must_use]
+pub fn advertised(bytes: &[u8]) -> Vec<String> {
+    const BY_ROUTER: u32 = 0x0005_0000;
+    let text = String::from_utf8_lossy(bytes);
+    each_once(text.lines().filter_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let flags = u32::from_str_radix(words.get(8)?, 16).ok()?;
+        let everywhere = *words.get(1)? == "00";
+        (everywhere && flags & BY_ROUTER == BY_ROUTER).then_some(*words.get(9)?)
+    }))
+}
+
 /// Devices of `/proc/net/route` that have a network of their own: a route without a gateway,
 /// which comes with an address. Each once.
 #[must_use]
@@ -110,6 +124,22 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Linux 6.18, in a namespace of two ends of a veth, one of which sent a router advertisement.
+    const ADVERTISED: &[u8] = b"\
+fe800000000000000000000000000000 40 00000000000000000000000000000000 00 00000000000000000000000000000000 00000100 00000001 00000000 00000001       b0
+fe800000000000000000000000000000 40 00000000000000000000000000000000 00 00000000000000000000000000000000 00000100 00000001 00000000 00000001       a0
+00000000000000000000000000000000 00 00000000000000000000000000000000 00 fe80000000000000d4fee5fffe0efe74 00000400 00000001 00000000 00450003       a0
+fe80000000000000688217fffe347956 80 00000000000000000000000000000000 00 00000000000000000000000000000000 00000000 00000003 00000000 80200001       a0
+00000000000000000000000000000000 00 00000000000000000000000000000000 00 00000000000000000000000000000000 ffffffff 00000001 00000000 00200200       lo
+";
+
+    #[test]
+    fn a_default_route_that_a_router_advertised_is_told_from_others() {
+        assert_eq!(advertised(ADVERTISED), ["a0"]);
+        let by_hand = String::from_utf8_lossy(ADVERTISED).replace("00450003", "00000003");
+        assert_eq!(advertised(by_hand.as_bytes()), [""; 0]);
+    }
 
     #[test]
     fn default_routes_by_metric_without_rejects() {

@@ -30,6 +30,7 @@ pub(super) const DEVICE: KnobSpec = KnobSpec {
     order: Order::Plain,
     reshapes: Reshapes::Nothing,
     drags: &[],
+    only_dragged: false,
     absent: Absent::Kernel,
     fixed: Fixed::Unknown,
     rival: Rival::Nobody,
@@ -151,6 +152,30 @@ pub(super) const fn sysctl(
         what,
         topic,
         ..DEVICE
+    }
+}
+
+/// A sysctl that the kernel changes with another one, and that no plan sets.
+pub(super) const fn dragged(name: &'static str, what: &'static str) -> KnobSpec {
+    KnobSpec {
+        only_dragged: true,
+        vary: Vary { rule: Rule::Never, ..ON_REQUEST },
+        ..sysctl(name, Shape::Count, &topics::FORWARDING, what)
+    }
+}
+
+/// The same of each device.
+pub(super) const fn dragged_of_device(
+    name: &'static str,
+    path: &'static str,
+    what: &'static str,
+) -> KnobSpec {
+    KnobSpec {
+        kind: "device-sysctl",
+        scope: Scope::Device,
+        path,
+        label: "{name} of {device}",
+        ..dragged(name, what)
     }
 }
 

@@ -145,6 +145,17 @@ impl KnobSpec {
         }
     }
 
+    /// Rows of the settings that the kernel may change with this one.
+    pub fn dragged(&self) -> impl Iterator<Item = &'static KnobSpec> {
+        self.drags.iter().flat_map(|drag| {
+            let (kind, name) = match drag.split_once(' ') {
+                Some((kind, name)) => (kind, Some(name)),
+                None => (*drag, None),
+            };
+            rows(kind).filter(move |row| name.is_none() || row.name == name)
+        })
+    }
+
     /// Names of a single row that people use: its name, the last part of that, and its file.
     fn names(&self) -> impl Iterator<Item = &str> {
         let file = self.path.rsplit('/').next().filter(|file| !file.contains('{'));

@@ -33,9 +33,12 @@ pub struct KnobSpec {
     pub order: Order,
     /// Other settings that come and go with this one.
     pub reshapes: Reshapes,
-    /// Kinds whose values on the same device the kernel may change with this one. They are
-    /// journalled with it, so that undoing restores them too.
+    /// Settings that the kernel may change with this one, on the same device, or on all devices where
+    /// this one has none: a kind, or a kind, a blank and a name. They are journalled with it, so that
+    /// undoing restores them too.
     pub drags: &'static [&'static str],
+    /// True if no plan sets it: it is restored with what drags it along.
+    pub only_dragged: bool,
     /// Reason why a machine may not have the setting.
     pub absent: Absent,
     /// Evidence that the setting is there and can't be changed.
@@ -305,6 +308,9 @@ pub enum Fixed {
     Flowtable,
     /// A queueing discipline whose classes, filters or options could not be put back exactly.
     Qdisc,
+    /// A default route that a router advertised, and that the kernel removes for good when forwarding
+    /// is switched on (net/ipv6/route.c `rt6_purge_dflt_routers`).
+    AdvertisedRoute,
 }
 
 impl Fixed {
@@ -319,6 +325,7 @@ impl Fixed {
             Self::Single => "it has one",
             Self::Flowtable => "another nft table has a flowtable",
             Self::Qdisc => "its options could not be put back exactly",
+            Self::AdvertisedRoute => "a default route by router advertisement would be lost",
         }
     }
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::forms::{
     CHANNELS, DEVICE, OFFLOAD, ON_REQUEST, POLICY, RING, RX_QUEUE, TX_QUEUE, bridge, coalesce,
-    conntrack, factor, global, moderation, offload, sysctl,
+    conntrack, dragged, dragged_of_device, factor, global, moderation, offload, sysctl,
 };
 use super::spec::{
     Absent, Fixed, Keep, KnobSpec, Order, Range, Reshapes, Rival, Rule, Same, Scope, Shape, Vary,
@@ -167,6 +167,13 @@ pub enum Knob {
         /// Dotted name.
         name: String,
     },
+    /// A file of a device under /proc/sys/net that the kernel changes with a sysctl of all devices.
+    DeviceSysctl {
+        /// Device name.
+        device: String,
+        /// Dotted name, without the device's.
+        name: String,
+    },
     /// Established connections past netfilter and routing: `off`, or `software` or `hardware`
     /// with the devices that the flowtable takes packets from (`software eth0 eth1`). On OpenWrt
     /// its firewall knows the devices, and the word stands alone.
@@ -205,6 +212,7 @@ impl Knob {
             Self::Qdisc { device } => Parts::device("qdisc", device),
             Self::Service { name } => Parts::machine("service", Some(name)),
             Self::Sysctl { name } => Parts::machine("sysctl", Some(name)),
+            Self::DeviceSysctl { device, name } => Parts::named("device-sysctl", device, name),
             Self::FlowOffload => Parts::machine("flow-offload", None),
             Self::PacketSteering => Parts::machine("packet-steering", None),
         }
@@ -576,9 +584,18 @@ pub static KNOBS: &[KnobSpec] = &[
     bridge("net.bridge.bridge-nf-call-arptables", "bridged ARP past arptables"),
     bridge("net.bridge.bridge-nf-call-ip6tables", "bridged IPv6 past ip6tables"),
     bridge("net.bridge.bridge-nf-call-iptables", "bridged IPv4 past iptables"),
-    // Setting it sets forwarding of every device (net/ipv4/devinet.c inet_forward_change), and
-    // setting it back can't restore their differences.
-    sysctl("net.ipv4.ip_forward", Shape::Switch, &topics::FORWARDING, "forwarding of IPv4"),
+    // Setting it sets forwarding of every device, and takes LRO from all (net/ipv4/devinet.c
+    // `inet_forward_change`); setting it back alone can't restore their differences.
+    KnobSpec {
+        drags: &[
+            "sysctl net.ipv4.conf.all.accept_redirects",
+            "sysctl net.ipv4.conf.default.forwarding",
+            "device-sysctl ipv4.forwarding",
+            "offload rx-lro",
+        ],
+        vary: Vary { rule: Rule::Never, ..ON_REQUEST },
+        ..sysctl("net.ipv4.ip_forward", Shape::Switch, &topics::FORWARDING, "forwarding of IPv4")
+    },
     sysctl(
         "net.ipv4.ip_local_port_range",
         Shape::Words,
@@ -602,11 +619,43 @@ pub static KNOBS: &[KnobSpec] = &[
     ),
     sysctl("net.ipv4.tcp_fin_timeout", Shape::Count, &topics::TCP, "seconds of FIN-WAIT-2"),
     sysctl("net.ipv4.tcp_tw_reuse", Shape::Count, &topics::TCP, "whether TIME-WAIT may be reused"),
-    sysctl(
-        "net.ipv6.conf.all.forwarding",
-        Shape::Switch,
-        &topics::FORWARDING,
-        "forwarding of IPv6",
+    // The same for IPv6 (net/ipv6/addrconf.c `addrconf_fixup_forwarding`); force_forwarding is there
+    // from Linux 6.17 on.
+    KnobSpec {
+        drags: &[
+            "sysctl net.ipv6.conf.all.force_forwarding",
+            "sysctl net.ipv6.conf.default.forwarding",
+            "device-sysctl ipv6.force_forwarding",
+            "device-sysctl ipv6.forwarding",
+            "offload rx-lro",
+        ],
+        fixed: Fixed::AdvertisedRoute,
+        vary: Vary { rule: Rule::Never, ..ON_REQUEST },
+        ..sysctl(
+            "net.ipv6.conf.all.forwarding",
+            Shape::Switch,
+            &topics::FORWARDING,
+            "forwarding of IPv6",
+        )
+    },
+    dragged("net.ipv4.conf.all.accept_redirects", "whether hosts' redirects are followed"),
+    dragged("net.ipv4.conf.default.forwarding", "forwarding of IPv4 for new devices"),
+    dragged("net.ipv6.conf.all.force_forwarding", "forwarding of IPv6 by device alone"),
+    dragged("net.ipv6.conf.default.forwarding", "forwarding of IPv6 for new devices"),
+    dragged_of_device(
+        "ipv4.forwarding",
+        "/proc/sys/net/ipv4/conf/{device}/forwarding",
+        "forwarding of what IPv4 comes in there",
+    ),
+    dragged_of_device(
+        "ipv6.forwarding",
+        "/proc/sys/net/ipv6/conf/{device}/forwarding",
+        "forwarding of what IPv6 comes in there",
+    ),
+    dragged_of_device(
+        "ipv6.force_forwarding",
+        "/proc/sys/net/ipv6/conf/{device}/force_forwarding",
+        "forwarding of what IPv6 comes in there, whatever the others do",
     ),
     KnobSpec {
         same: Same::Page,

@@ -23,7 +23,7 @@ pub(super) enum Subject<'a> {
 /// The factor that varies whole candidates.
 pub(super) const PLACEMENT: &str = "placement";
 
-const CHANNELS: &str = "queues and interrupts come and go with it: compare two experiments";
+const CHANNELS: &str = "other settings come and go with it: compare two experiments";
 
 impl<'a> Subject<'a> {
     /// The factor of that name: `placement`, a short name, a kind, or a kind and a name within it.
