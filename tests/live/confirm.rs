@@ -408,8 +408,8 @@ fn a_killed_guard_has_a_second_one_behind_it() {
         wait_for("its reason", || router.place.dir.join("state/undone.json").exists());
         let said = router.said(&["status"]);
         assert!(said.contains("not confirmed in time: 2 settings were put back"), "{said}");
+        wait_for("the guard's end", || !router.place.dir.join("state/lock").exists());
     }
-    wait_for("the guard's end", || !router.place.dir.join("state/lock").exists());
 }
 
 #[test]
@@ -448,7 +448,9 @@ fn an_apply_that_is_stopped_is_ended_at_the_deadline_and_undone() {
         let mut apply = router.lab.router.run(move || command.spawn().unwrap()).unwrap();
         let id = Pid::from_raw(i32::try_from(apply.id()).unwrap()).unwrap();
         // As soon as anything is on the disk that has to be undone.
-        while !state.join("journal-0001").exists() && apply.try_wait().unwrap().is_none() {}
+        while !state.join("journal-0001").exists() {
+            assert!(apply.try_wait().unwrap().is_none(), "it ended without a journal");
+        }
         kill_process(id, Signal::STOP).unwrap();
         let has_lock = state.join("lock").exists();
         caught += usize::from(has_lock);
@@ -457,6 +459,7 @@ fn an_apply_that_is_stopped_is_ended_at_the_deadline_and_undone() {
         kill_process(id, Signal::CONT).unwrap();
         let ended = apply.wait().unwrap();
         assert!(!has_lock || !ended.success(), "it had the lock and was not ended");
+        wait_for("the guard's end", || !state.join("lock").exists());
         router.run(&["confirm"]);
         if caught == 2 {
             return;
