@@ -63,9 +63,33 @@ pub struct Entry {
     pub raw: String,
 }
 
+/// Major and minor version of a kernel's release (`6.1.0-18-amd64`).
+#[must_use]
+pub fn release(text: &str) -> Option<(u32, u32)> {
+    let mut parts = text.split('.');
+    let major = parts.next()?.parse().ok()?;
+    let minor: String = parts.next()?.chars().take_while(char::is_ascii_digit).collect();
+    Some((major, minor.parse().ok()?))
+}
+
+/// State of an option that a file does not mention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Extent {
+    /// Off: the file is what a build used, and names all that could be on.
+    Whole,
+    /// At its default: the file names what differs (`make savedefconfig`), or was merged from parts
+    /// that do.
+    Defconfig,
+    /// Whatever another part says (OpenWrt's `target/linux/*/config-*`).
+    #[default]
+    Part,
+}
+
 /// A configuration file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KernelConfig {
+    /// State of an option that the file does not mention.
+    pub extent: Extent,
     /// The kernel's name of the architecture (`x86`, `arm64`, `mips`), from the heading or from the
     /// option that only one architecture has.
     pub arch: Option<String>,
@@ -96,10 +120,29 @@ impl KernelConfig {
     /// The major and minor version (`6`, `1`).
     #[must_use]
     pub fn release(&self) -> Option<(u32, u32)> {
-        let mut parts = self.version.as_deref()?.split('.');
-        let major = parts.next()?.parse().ok()?;
-        let minor: String = parts.next()?.chars().take_while(char::is_ascii_digit).collect();
-        Some((major, minor.parse().ok()?))
+        release(self.version.as_deref()?)
+    }
+
+    /// Sets an option that the file does not mention.
+    pub fn assume(&mut self, name: &str, value: Value) {
+        let (place, raw) = (self.options.len(), value.to_string());
+        self.options.entry(name.to_owned()).or_insert(Entry { value, place, raw });
+    }
+
+    /// Adds another part, whose values win, as those of OpenWrt's targets over the generic ones.
+    pub fn merge(&mut self, part: Self) {
+        let first = self.options.len();
+        for (name, mut entry) in part.options {
+            entry.place += first;
+            self.options.insert(name, entry);
+        }
+        self.arch = part.arch.or_else(|| self.arch.take());
+        self.version = part.version.or_else(|| self.version.take());
+        self.skipped += part.skipped;
+        self.duplicates.extend(part.duplicates);
+        if self.extent == Extent::Part {
+            self.extent = Extent::Defconfig;
+        }
     }
 
     /// The names in the order of the file.

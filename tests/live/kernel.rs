@@ -69,7 +69,7 @@ fn a_distributions_kernels_raise_no_alarm_but_the_one_for_low_latency() {
     let slow = scratch.file("slow.config", slow.as_bytes());
     let output = scratch.kernel(&["check", slow.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1), "{}", err(&output));
-    for words in ["PREEMPT is on", "394 -> 669", "IRQSOFF_TRACER is on", "669 -> 1100"] {
+    for words in ["PREEMPT is on", "394 of 669", "IRQSOFF_TRACER is on", "669 of 1100"] {
         assert!(out(&output).contains(words), "{words}: {}", out(&output));
     }
     let output = scratch.kernel(&["check", slow.to_str().unwrap(), "--fail-on", "critical"]);

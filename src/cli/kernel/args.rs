@@ -29,9 +29,10 @@ pub enum KernelAction {
 /// `kernel check`
 #[derive(Debug, Args)]
 pub struct KernelCheckArgs {
-    /// A .config file, plain or packed with gzip [default: the running kernel's, or --host's]
+    /// A .config file or defconfig, plain or packed with gzip; or its parts, the most general first
+    /// (OpenWrt's generic and its target's) [default: the running kernel's, or --host's]
     #[arg(value_name = "CONFIG")]
-    pub file: Option<PathBuf>,
+    pub files: Vec<PathBuf>,
     /// Exit with 1 when a finding is at least this grave: info, notice, warning or critical
     #[arg(long, value_name = "LEVEL", default_value = "warning", value_parser = severity)]
     pub fail_on: Severity,

@@ -9,7 +9,6 @@ use crate::cli::context::Context;
 use crate::cli::output::Output;
 use crate::cli::shared::figures;
 use crate::decide::kernel::bisect::{Ask, Culprit, Verdict};
-use crate::decide::kernel::check::matters;
 use crate::decide::kernel::diff::Group;
 use crate::decide::kernel::session::{CannotTake, Outcome, Session};
 use crate::error::{Error, ExitCode, Result};
@@ -254,8 +253,8 @@ fn culprit_lines(out: &Output, session: &Session, culprit: &Culprit, smallest: f
     {
         lines.push(format!("      alone it costs {}: it interacts with the others", share(alone)));
     }
-    let known = groups.iter().flat_map(|g| &g.chosen).find_map(|d| matters(&d.name));
-    lines.extend(known.map(|rule| out.dim(format!("      known: {}", rule.consequence()))));
+    let known = groups.iter().find_map(|group| group.cost.as_ref());
+    lines.extend(known.map(|cost| out.dim(format!("      known: {}", cost.words))));
     lines
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{KernelCheckArgs, Named, of_file, running};
+use super::{KernelCheckArgs, Named, of_parts, running};
 use crate::cli::context::Context;
 use crate::decide::kernel::check::{Report, check};
 use crate::error::{ExitCode, Result};
@@ -25,12 +25,11 @@ struct CheckDocument<'a> {
 /// Runs the command.
 pub(super) fn run(context: &Context, args: &KernelCheckArgs) -> Result<ExitCode> {
     let out = &context.out;
-    let (named, facts) = match &args.file {
-        Some(file) => (of_file(file)?, None),
-        None => {
-            let (named, facts) = running(context)?;
-            (named, Some(facts))
-        }
+    let (named, facts) = if args.files.is_empty() {
+        let (named, facts) = running(context)?;
+        (named, Some(facts))
+    } else {
+        (of_parts(&args.files)?, None)
     };
     let report = check(&named.config, &named.place, facts.as_ref());
     if out.json {

@@ -8,9 +8,9 @@ use super::{KernelDiffArgs, Named, of_file, running};
 use crate::cli::context::Context;
 use crate::cli::output::Output;
 use crate::cli::table::wrap;
-use crate::decide::kernel::check::matters;
-use crate::decide::kernel::diff::{Diff, Difference, Group, diff};
-use crate::decide::kernel::relevance::{Subject, consequence};
+use crate::decide::kernel::diff::{Consequence, Diff, Difference, Group, diff};
+use crate::decide::kernel::relevance::Subject;
+use crate::decide::kernel::table::matters;
 use crate::error::{ExitCode, Result};
 
 /// Runs the command.
@@ -118,8 +118,8 @@ fn of_group(out: &Output, group: &Group, all: bool) -> Vec<String> {
         line.push_str(&out.dim(format!(" (+{})", quiet.len())));
     }
     let mut lines = vec![line];
-    if let Some((name, words)) = consequence(group) {
-        lines.push(out.dim(format!("      {name}: {words}")));
+    if let Some(Consequence { option, kernel, words }) = &group.cost {
+        lines.push(out.dim(format!("      {option} in {kernel}: {words}")));
     }
     if all {
         lines.extend(quiet.into_iter().map(|d| out.dim(format!("      {}", one(d)))));
@@ -144,7 +144,10 @@ struct Choice<'a> {
     name: &'a str,
     /// The reason why it may matter for forwarding.
     #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<&'static str>,
+    why: Option<&'a str>,
+    /// The kernel that it costs something in: `A` or `B`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    costs_in: Option<&'static str>,
     chosen: Vec<Change<'a>>,
     follows: Vec<Change<'a>>,
 }
@@ -174,7 +177,8 @@ impl<'a> DiffDocument<'a> {
             for group in found.groups.iter().filter(|g| Subject::of(g) == subject) {
                 choices.push(Choice {
                     name: &group.name,
-                    why: consequence(group).map(|(_, words)| words),
+                    why: group.cost.as_ref().map(|cost| cost.words.as_str()),
+                    costs_in: group.cost.as_ref().map(|cost| cost.kernel),
                     chosen: changes(&group.chosen),
                     follows: changes(&group.follows),
                 });

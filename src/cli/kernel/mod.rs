@@ -8,7 +8,7 @@ mod diff;
 
 pub use args::{KernelAction, KernelArgs, KernelBisectArgs, KernelCheckArgs, KernelDiffArgs};
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::context::Context;
 use crate::error::{Error, ExitCode, Result};
@@ -49,8 +49,26 @@ fn of_file(path: &Path) -> Result<Named> {
         true => gzip::unpack(&bytes, MOST).map_err(bad)?,
         false => bytes,
     };
-    let config = config::read(&text).ok_or_else(|| bad("it has no line with an option".into()))?;
+    let mut config =
+        config::read(&text).ok_or_else(|| bad("it has no line with an option".into()))?;
+    let name = path.file_name().map(|name| name.to_string_lossy());
+    config.version = config.version.or_else(|| name.and_then(|name| config::version_in(&name)));
     Ok(Named { place, text, config })
+}
+
+/// The parts of one configuration, the most general first.
+fn of_parts(paths: &[PathBuf]) -> Result<Named> {
+    let mut parts = paths.iter().map(|path| of_file(path));
+    let Some(whole) = parts.next() else {
+        return Err(Error::usage("read a kernel configuration", "none is named").hint(HINT));
+    };
+    let mut whole = whole?;
+    for part in parts {
+        let part = part?;
+        whole.place = format!("{} + {}", whole.place, part.place);
+        whole.config.merge(part.config);
+    }
+    Ok(whole)
 }
 
 /// The running kernel's, or the captured machine's, and what else is known of that kernel.

@@ -5,11 +5,16 @@
 //! only one file names follows from something else, from its parent. Which parent is not written in
 //! the file: known selections first, then the option whose name its own begins with, then the one
 //! right before it.
+//!
+//! A defconfig names what somebody chose, and nothing else: there each option is a choice, but for
+//! those whose names begin with another that differs. Options of the table are always choices, at
+//! their defaults where a file does not mention them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::family;
-use crate::model::kconfig::{KernelConfig, Value};
+use super::table::{matters, stated, strikes};
+use crate::model::kconfig::{Extent, KernelConfig, Value};
 
 /// An option that is not the same in both.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +56,38 @@ pub struct Group {
     pub chosen: Vec<Difference>,
     /// Differences that follow from the choice.
     pub follows: Vec<Difference>,
+    /// Cost of the choice in one of the two kernels and not in the other.
+    pub cost: Option<Consequence>,
+}
+
+/// Cost of an option in one of two kernels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Consequence {
+    /// Option, without `CONFIG_`.
+    pub option: String,
+    /// The kernel that it costs something in: `A` or `B`.
+    pub kernel: &'static str,
+    /// Cost in words.
+    pub words: String,
+}
+
+impl Group {
+    fn new(name: String, chosen: Difference) -> Self {
+        Self { name, chosen: vec![chosen], follows: vec![], cost: None }
+    }
+
+    /// The first of its options that costs something in one of the two, and nothing in the other.
+    fn consequence(&self, a: &KernelConfig, b: &KernelConfig) -> Option<Consequence> {
+        self.chosen.iter().chain(&self.follows).find_map(|difference| {
+            let name = difference.name.as_str();
+            let (kernel, rule) = match (strikes(name, a), strikes(name, b)) {
+                (Some(rule), None) => ("A", rule),
+                (None, Some(rule)) => ("B", rule),
+                _ => return None,
+            };
+            Some(Consequence { option: name.to_owned(), kernel, words: rule.consequence() })
+        })
+    }
 }
 
 /// Differences between two configurations.
@@ -65,12 +102,16 @@ pub struct Diff {
     pub surroundings: Vec<Difference>,
     /// Why the two are hard to compare; empty when they are not.
     pub warnings: Vec<String>,
+    /// Not mentioned means the default in both, and not off.
+    pub by_default: bool,
 }
 
 /// Sets two configurations side by side.
 #[must_use]
 pub fn diff(a: &KernelConfig, b: &KernelConfig) -> Diff {
-    let mut diff = Diff { warnings: warnings(a, b), ..Diff::default() };
+    let by_default = a.extent != Extent::Whole && b.extent != Extent::Whole;
+    let mut diff = Diff { warnings: warnings(a, b), by_default, ..Diff::default() };
+    let (a, b) = (&stated(a), &stated(b));
     let mut rest = Vec::new();
     for difference in differences(a, b) {
         if family::is_surroundings(&difference.name) {
@@ -90,12 +131,14 @@ pub fn diff(a: &KernelConfig, b: &KernelConfig) -> Diff {
             Some(group) => group.follows.push(difference),
             None => {
                 index.insert(stands_for.clone(), diff.groups.len());
-                let group = Group { name: stands_for, chosen: vec![difference], follows: vec![] };
-                diff.groups.push(group);
+                diff.groups.push(Group::new(stands_for, difference));
             }
         }
     }
     attribute(&mut diff, follows, &index, a, b);
+    for group in &mut diff.groups {
+        group.cost = group.consequence(a, b);
+    }
     diff
 }
 
@@ -105,6 +148,13 @@ fn warnings(a: &KernelConfig, b: &KernelConfig) -> Vec<String> {
     if a.arch != b.arch {
         let (a, b) = (said(&a.arch), said(&b.arch));
         warnings.push(format!("two architectures, {a} and {b}: most differences come from that"));
+    }
+    if (a.extent == Extent::Whole) != (b.extent == Extent::Whole) {
+        warnings.push(
+            "one names all options and the other only what is not at its default: of the other's, \
+             only the defaults of options that matter for forwarding are known"
+                .to_owned(),
+        );
     }
     if a.release() != b.release() {
         let (a, b) = (said(&a.version), said(&b.version));
@@ -179,11 +229,20 @@ fn attribute(
             let at = *placed.get(*nearest)?;
             more(diff, at, in_a).then_some(at)
         };
-        let at = by_choice().or_else(by_selection).or_else(by_name).or_else(by_place);
+        let at = by_choice().or_else(by_selection);
+        let at = match (matters(name).is_some(), diff.by_default) {
+            (true, _) => at,
+            (false, true) => at.or_else(by_name),
+            (false, false) => at.or_else(by_name).or_else(by_place),
+        };
         match at.and_then(|at| diff.groups.get_mut(at).map(|g| (at, g))) {
             Some((at, group)) => {
                 placed.insert(name.to_owned(), at);
                 group.follows.push(difference);
+            }
+            None if matters(name).is_some() || diff.by_default => {
+                placed.insert(name.to_owned(), diff.groups.len());
+                diff.groups.push(Group::new(name.to_owned(), difference));
             }
             None => diff.only_one.push(difference),
         }
@@ -249,15 +308,21 @@ mod tests {
         assert_eq!(found.groups[2].chosen[0].change(), "y -> n");
     }
 
+    const WHOLE: &str = "# Linux/arm64 6.1.0 Kernel Configuration\n";
+
+    fn whole(text: &str) -> KernelConfig {
+        config(&format!("{WHOLE}{text}"))
+    }
+
     #[test]
     fn a_child_without_its_parents_name_follows_what_stands_right_before_it() {
         let a =
-            config("CONFIG_NET=y\nCONFIG_WLAN=y\nCONFIG_ATH9K=m\nCONFIG_ATH9K_PCI=y\nCONFIG_X=y\n");
-        let b = config("CONFIG_NET=y\n# CONFIG_WLAN is not set\nCONFIG_X=y\n");
+            whole("CONFIG_NET=y\nCONFIG_WLAN=y\nCONFIG_ATH9K=m\nCONFIG_ATH9K_PCI=y\nCONFIG_X=y\n");
+        let b = whole("CONFIG_NET=y\n# CONFIG_WLAN is not set\nCONFIG_X=y\n");
         let found = diff(&a, &b);
         assert_eq!(names(&found.groups[0].follows), ["ATH9K", "ATH9K_PCI"]);
         // And what is on does not follow from something being off.
-        let found = diff(&b, &config("CONFIG_NET=y\nCONFIG_WLAN=y\nCONFIG_ATH9K=m\nCONFIG_X=m\n"));
+        let found = diff(&b, &whole("CONFIG_NET=y\nCONFIG_WLAN=y\nCONFIG_ATH9K=m\nCONFIG_X=m\n"));
         assert_eq!(names(&found.groups[0].follows), ["ATH9K"]);
         assert_eq!(found.groups[1].name, "X");
     }
@@ -274,8 +339,8 @@ mod tests {
 
     #[test]
     fn a_configuration_differs_from_itself_in_nothing() {
-        let a = config("CONFIG_A=y\nCONFIG_B=\"x\"\n");
+        let a = whole("CONFIG_A=y\nCONFIG_B=\"x\"\n");
         assert_eq!(diff(&a, &a), Diff::default());
-        assert_eq!(diff(&a, &config("CONFIG_B=x\r\nCONFIG_A=y\r\n")), Diff::default());
+        assert_eq!(diff(&a, &whole("CONFIG_B=x\r\nCONFIG_A=y\r\n")), Diff::default());
     }
 }

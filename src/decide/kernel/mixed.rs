@@ -1,10 +1,10 @@
 //! Configurations between two others: each choice as in A or as in B, for `kernel bisect`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::bisect::Setup;
-use super::diff::{Diff, Group};
+use super::diff::{Diff, Difference, Group};
 use crate::model::kconfig::{KernelConfig, Value};
 
 /// Options without which many machines do not boot: they stay as they are in A, whatever B says.
@@ -74,6 +74,7 @@ pub struct Choices {
     /// Choices that differ and stay as they are in A, because a machine may not boot otherwise or
     /// because the user says so.
     pub kept: Vec<String>,
+    by_default: bool,
 }
 
 impl Choices {
@@ -89,7 +90,8 @@ impl Choices {
             }) || keep.contains(&group.name)
         };
         let (kept, groups): (Vec<_>, Vec<_>) = diff.groups.iter().cloned().partition(stays);
-        Self { groups, kept: kept.into_iter().map(|group| group.name).collect() }
+        let kept = kept.into_iter().map(|group| group.name).collect();
+        Self { groups, kept, by_default: diff.by_default }
     }
 
     /// The names of the choices that are as in B.
@@ -119,6 +121,9 @@ impl Choices {
             .flat_map(|(group, _)| group.chosen.iter().chain(&group.follows))
             .map(|difference| difference.name.as_str())
             .collect();
+        // What somebody chose, which is off or at its default where a file does not mention it.
+        let chosen: BTreeMap<&str, &Difference> =
+            self.groups.iter().flat_map(|g| &g.chosen).map(|d| (d.name.as_str(), d)).collect();
         let mut text = String::from("# Made by `linerate kernel bisect`; run: make olddefconfig\n");
         let mut names = a.in_order();
         names.extend(b.in_order().into_iter().filter(|name| a.get(name).is_none()));
@@ -126,9 +131,16 @@ impl Choices {
             let (from_a, from_b) = (a.options.get(name), b.options.get(name));
             let entry = if of_b.contains(name) { from_b.or(from_a) } else { from_a.or(from_b) };
             let Some(entry) = entry else { continue };
-            let line = match &entry.value {
-                Value::Off => format!("# CONFIG_{name} is not set"),
-                _ => format!("CONFIG_{name}={}", entry.raw),
+            let value = match chosen.get(name) {
+                Some(d) if of_b.contains(name) => d.b.as_ref(),
+                Some(d) => d.a.as_ref(),
+                None => Some(&entry.value),
+            };
+            let line = match value {
+                None if self.by_default => continue,
+                None | Some(Value::Off) => format!("# CONFIG_{name} is not set"),
+                Some(value) if *value == entry.value => format!("CONFIG_{name}={}", entry.raw),
+                Some(value) => format!("CONFIG_{name}={value}"),
             };
             // Writing to a String does not fail.
             let _infallible = writeln!(text, "{line}");
@@ -145,11 +157,15 @@ impl Choices {
         let mut neither = Vec::new();
         let mut setup = Vec::new();
         for group in &self.groups {
-            let like = |side: fn(&super::diff::Difference) -> &Option<Value>| {
-                group.chosen.iter().all(|d| same(built.get(&d.name), side(d).as_ref()))
+            let like = |side: fn(&Difference) -> (&Option<Value>, &Option<Value>)| {
+                group.chosen.iter().all(|d| match side(d) {
+                    // A default that is not known is anything but the other's choice.
+                    (None, other) if self.by_default => !same(built.get(&d.name), other.as_ref()),
+                    (one, _) => same(built.get(&d.name), one.as_ref()),
+                })
             };
-            let as_in_b = like(|d| &d.b);
-            if !as_in_b && !like(|d| &d.a) {
+            let as_in_b = like(|d| (&d.b, &d.a));
+            if !as_in_b && !like(|d| (&d.a, &d.b)) {
                 neither.push(group.name.clone());
             }
             setup.push(as_in_b);
@@ -169,9 +185,9 @@ mod tests {
     use crate::decide::kernel::diff::diff;
     use crate::machine::parse::config::read;
 
-    const A: &str = "CONFIG_PREEMPT_NONE=y\n# CONFIG_PREEMPT is not set\nCONFIG_DEVTMPFS=y\n\
+    const A: &str = "# Linux/arm64 6.1.0 Kernel Configuration\nCONFIG_PREEMPT_NONE=y\n# CONFIG_PREEMPT is not set\nCONFIG_DEVTMPFS=y\n\
         # CONFIG_SND is not set\nCONFIG_NAME=\"a b\"\nCONFIG_USB=y\nCONFIG_MINE=y\n";
-    const B: &str = "# CONFIG_PREEMPT_NONE is not set\nCONFIG_PREEMPT=y\nCONFIG_PREEMPTION=y\n\
+    const B: &str = "# Linux/arm64 6.1.0 Kernel Configuration\n# CONFIG_PREEMPT_NONE is not set\nCONFIG_PREEMPT=y\nCONFIG_PREEMPTION=y\n\
         # CONFIG_DEVTMPFS is not set\nCONFIG_SND=m\nCONFIG_SND_HDA=m\nCONFIG_NAME=\"a b\"\n\
         # CONFIG_USB is not set\nCONFIG_MINE=m\n";
 
@@ -200,10 +216,15 @@ mod tests {
         // The build turned one around, and another became something else.
         let turned = read(choices.text(&a, &b, &vec![true, false, false]).as_bytes()).unwrap();
         assert_eq!(choices.built(&turned), Ok(vec![true, false, false]));
-        let other = read(b"CONFIG_PREEMPT_VOLUNTARY=y\nCONFIG_USB=y\n").unwrap();
+        let other = read(
+            b"# Linux/arm64 6.1.0 Kernel Configuration\nCONFIG_PREEMPT_VOLUNTARY=y\nCONFIG_USB=y\n",
+        )
+        .unwrap();
         assert_eq!(choices.built(&other), Err(vec!["PREEMPT".to_owned()]));
         // Nothing switched is A, everything is B but for what stays.
-        let none = read(choices.text(&a, &b, &vec![false; 3]).as_bytes()).unwrap();
+        let none = choices.text(&a, &b, &vec![false; 3]);
+        let none = read(format!("# Linux/arm64 6.1.0 Kernel Configuration\n{none}").as_bytes());
+        let none = none.unwrap();
         let differs: Vec<_> = diff(&a, &none).groups;
         assert!(differs.is_empty(), "{differs:?}");
     }

@@ -10,5 +10,7 @@ pub mod diff;
 mod family;
 pub mod mixed;
 pub mod regression;
+pub mod preemption;
 pub mod relevance;
 pub mod session;
+pub mod table;

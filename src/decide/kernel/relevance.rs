@@ -1,6 +1,5 @@
 //! Subject of a difference between two kernels: forwarding, the network, or something else.
 
-use super::check::matters;
 use super::diff::Group;
 
 /// Beginnings of options of the network and its ciphers: what to look at second.
@@ -41,7 +40,7 @@ const NETWORK: &[&str] = &[
 /// The subject of a difference, in the order in which people should read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
-    /// An option of it is in the table of what costs forwarding.
+    /// An option of it costs forwarding in one of the two kernels.
     Forwarding,
     /// An option of it is of the network, interrupts or scheduling.
     Network,
@@ -57,7 +56,7 @@ impl Subject {
     #[must_use]
     pub fn of(group: &Group) -> Self {
         let mut all = group.chosen.iter().chain(&group.follows);
-        if consequence(group).is_some() {
+        if group.cost.is_some() {
             Self::Forwarding
         } else if all.any(|d| NETWORK.iter().any(|n| d.name.starts_with(n))) {
             Self::Network
@@ -75,11 +74,4 @@ impl Subject {
             Self::Other => "everything else",
         }
     }
-}
-
-/// The first option of a choice that costs forwarding, and what it costs.
-#[must_use]
-pub fn consequence(group: &Group) -> Option<(&str, &'static str)> {
-    let mut all = group.chosen.iter().chain(&group.follows);
-    all.find_map(|d| matters(&d.name).map(|rule| (d.name.as_str(), rule.consequence())))
 }

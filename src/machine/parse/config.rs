@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::kconfig::{Entry, KernelConfig, Value};
+use crate::model::kconfig::{Entry, Extent, KernelConfig, Value};
 
 /// State of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,49 +65,155 @@ pub fn values<'a>(bytes: &[u8], options: &[&'a str]) -> Option<BTreeMap<&'a str,
     any.then_some(found)
 }
 
-/// Options that only one architecture has, for files without their heading.
-const ARCHITECTURES: &[(&str, &str)] = &[
-    ("ARM64", "arm64"),
-    ("X86", "x86"),
-    ("ARM", "arm"),
-    ("MIPS", "mips"),
-    ("RISCV", "riscv"),
-    ("PPC", "powerpc"),
-    ("LOONGARCH", "loongarch"),
-    ("S390", "s390"),
+/// Options that only one architecture has: its own names for itself, words within its options'
+/// names, and beginnings of others. Any of them can be left over in a file of another
+/// (`ARM64_ERRATUM_858921` is in Fedora's for x86_64), so they are counted.
+type Marks =
+    (&'static str, &'static [&'static str], &'static [&'static str], &'static [&'static str]);
+const ARCHITECTURES: &[Marks] = &[
+    ("arm64", &["ARM64"], &["ARM64"], &["ARM_SMMU_V3", "ARM_FFA_"]),
+    (
+        "x86",
+        &["X86", "X86_64", "X86_32"],
+        &["X86"],
+        &["MICROCODE", "IA32_", "KVM_INTEL", "KVM_AMD"],
+    ),
+    (
+        "arm",
+        &["ARM", "AEABI"],
+        &["ARMV7", "THUMB2"],
+        &[
+            "ARM_THUMB",
+            "ARM_LPAE",
+            "ARM_ERRATA_",
+            "ARM_ATAG_",
+            "ARM_APPENDED_",
+            "CPU_V6",
+            "CPU_V7",
+            "ARCH_MULTI_V",
+            "VFP",
+            "NEON",
+            "CRYPTO_SHA1_ARM_",
+        ],
+    ),
+    (
+        "mips",
+        &["MIPS"],
+        &["MIPS", "MIPS32", "RALINK", "ATH79"],
+        &["CPU_R4", "SOC_MT762", "CAVIUM_OCT"],
+    ),
+    ("riscv", &["RISCV"], &["RISCV", "RISCV64", "RV64I", "RV32I"], &["SOC_SIFIVE", "SOC_STARFIVE"]),
+    ("powerpc", &["PPC", "PPC64"], &["PPC", "PPC64", "POWERNV", "PSERIES", "BOOK3S"], &["MPC8"]),
+    ("loongarch", &["LOONGARCH"], &["LOONGARCH", "LOONGSON3"], &["CPU_HAS_L"]),
+    ("s390", &["S390"], &["S390"], &["MARCH_Z", "ZCRYPT", "CCW"]),
 ];
 
-/// Beginnings of options that only one architecture has.
-const CHOICES: &[(&str, &str)] = &[("ARM64_", "arm64"), ("X86_", "x86"), ("MIPS_", "mips")];
+/// Remarks of one word that name the architecture, as distributions' packaging writes them.
+const WORDS: &[(&str, &str)] = &[
+    ("x86_64", "x86"),
+    ("i386", "x86"),
+    ("i686", "x86"),
+    ("arm64", "arm64"),
+    ("aarch64", "arm64"),
+    ("arm", "arm"),
+    ("armv7hl", "arm"),
+    ("riscv", "riscv"),
+    ("riscv64", "riscv"),
+    ("powerpc", "powerpc"),
+    ("ppc64le", "powerpc"),
+    ("s390", "s390"),
+    ("s390x", "s390"),
+];
+
+/// An option that is the architecture's own name counts as so many of the others.
+const NAME: usize = 10;
+/// One in so many options may be left over from a file of another architecture.
+const LEFT_OVER: usize = 300;
+
+/// Options that nobody can choose, which only a build writes. So many of them that are on mean
+/// that a build wrote the file; fewer, that somebody took parts from such a file.
+const UNCHOSEN: &[&str] = &["HAVE_", "ARCH_HAS_", "ARCH_WANT_", "ARCH_SUPPORTS_", "CC_HAS_"];
+const OF_A_BUILD: usize = 60;
+const OF_A_PART: usize = 3;
+/// Parts are smaller.
+const ALL_CHOICES: usize = 1500;
 
 /// The whole file; `None` when it is no kernel configuration at all.
 #[must_use]
 pub fn read(bytes: &[u8]) -> Option<KernelConfig> {
     let text = String::from_utf8_lossy(bytes);
     let mut config = KernelConfig::default();
+    let mut word = None;
     for line in text.lines().map(|line| line.trim().trim_start_matches('\u{feff}')) {
         let unset = line.strip_prefix("# CONFIG_").and_then(|l| l.strip_suffix(" is not set"));
         let set = line.strip_prefix("CONFIG_").and_then(|l| l.split_once('='));
         match (set, unset) {
             (Some((name, raw)), _) if is_name(name) => put(&mut config, name, value(raw), raw),
             (_, Some(name)) if is_name(name) => put(&mut config, name, Value::Off, "n"),
-            _ if line.starts_with('#') => heading(&mut config, line),
+            _ if line.starts_with('#') => {
+                heading(&mut config, line);
+                let named = line.trim_start_matches('#').trim();
+                word = word.or_else(|| WORDS.iter().find(|(w, _)| *w == named));
+            }
             _ => config.skipped += usize::from(!line.is_empty()),
         }
     }
+    config.extent = match (config.arch.is_some(), unchosen(&config)) {
+        (true, _) | (_, OF_A_BUILD..) => Extent::Whole,
+        (_, OF_A_PART..) if config.options.len() < ALL_CHOICES => Extent::Part,
+        _ => Extent::Defconfig,
+    };
     if config.arch.is_none() {
-        let of = |option: &str| config.get(option) == Some(&Value::On);
-        let found = ARCHITECTURES.iter().find(|(o, _)| of(o));
-        // A defconfig leaves out anything that its directory implies, but not the choices made for
-        // it.
-        let chosen = |beginning: &str| {
-            let mut options = config.options.iter();
-            options.any(|(name, entry)| name.starts_with(beginning) && entry.value.is_set())
-        };
-        let found = found.or_else(|| CHOICES.iter().find(|(beginning, _)| chosen(beginning)));
-        config.arch = found.map(|(_, arch)| (*arch).to_owned());
+        config.arch = architecture(&config, word.map(|(_, arch)| *arch));
+    }
+    if let (None, Some(Value::Text(signed))) = (&config.version, config.get("VERSION_SIGNATURE")) {
+        // "Ubuntu 6.8.0-31.31-generic 6.8.1"
+        config.version = signed.split(' ').nth(1).map(ToOwned::to_owned);
     }
     (!config.options.is_empty()).then_some(config)
+}
+
+fn unchosen(config: &KernelConfig) -> usize {
+    let on = config.options.iter().filter(|(_, entry)| entry.value.is_set());
+    let of_a_build = |name: &str| {
+        let named = ARCHITECTURES.iter().any(|(_, names, ..)| names.first() == Some(&name));
+        // One is enough for a part: nobody chooses the architecture's own name in a defconfig.
+        if named { OF_A_PART } else { usize::from(UNCHOSEN.iter().any(|u| name.starts_with(u))) }
+    };
+    on.map(|(name, _)| of_a_build(name)).sum()
+}
+
+/// The architecture that has more of the evidence than all others together, and not only what may
+/// be left over in a large file.
+fn architecture(config: &KernelConfig, word: Option<&'static str>) -> Option<String> {
+    let of = |(arch, names, words, beginnings): &Marks| {
+        let named = names.iter().filter(|n| config.get(n) == Some(&Value::On)).count();
+        let marked = config.options.keys().filter(|option| {
+            option.split('_').any(|part| words.contains(&part))
+                || beginnings.iter().any(|b| option.starts_with(b))
+        });
+        let named = named + usize::from(word == Some(*arch));
+        (named * NAME + marked.count(), *arch)
+    };
+    let (most, arch) = ARCHITECTURES.iter().map(of).max()?;
+    let all: usize = ARCHITECTURES.iter().map(|a| of(a).0).sum();
+    (most * 2 > all && most > config.options.len() / LEFT_OVER).then(|| arch.to_owned())
+}
+
+/// The version in a file's name: `config-6.6`, `linux-rockchip64-6.18.config`,
+/// `config-6.1.0-18-amd64`.
+#[must_use]
+pub fn version_in(name: &str) -> Option<String> {
+    let words = name.split(['-', '_', ' ']).map(|word| {
+        let digits = word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(word.len());
+        word.get(..digits).unwrap_or_default().trim_end_matches('.')
+    });
+    // Linux has been at 2.6 and then at 3 and above; a processor's revision is not.
+    let mut versions = words.filter(|word| {
+        let mut parts = word.split('.').map(str::parse::<u32>);
+        matches!((parts.next(), parts.next()), (Some(Ok(3..=9)), Some(Ok(0..=30))))
+    });
+    versions.next().map(ToOwned::to_owned)
 }
 
 /// True if the text can be a symbol of Kconfig: letters, digits and underscores.
@@ -116,10 +222,14 @@ fn is_name(name: &str) -> bool {
 }
 
 /// Reads a heading `# Linux/arm64 6.1.55 Kernel Configuration` (scripts/kconfig/confdata.c,
-/// `conf_write`).
+/// `conf_write`), or Armbian's `# Armbian defconfig generated with 6.18`.
 fn heading(config: &mut KernelConfig, line: &str) {
+    if let Some((_, version)) = line.split_once(" defconfig generated with ") {
+        config.version = Some(version.trim().to_owned());
+    }
     let named = line.strip_prefix("# Linux/").and_then(|l| l.strip_suffix("Kernel Configuration"));
     if let Some((arch, version)) = named.and_then(|n| n.trim().split_once(' ')) {
+        let arch = WORDS.iter().find(|(word, _)| *word == arch).map_or(arch, |(_, arch)| *arch);
         config.arch = Some(arch.to_owned());
         config.version = Some(version.trim().to_owned());
     }
@@ -158,7 +268,7 @@ fn value(raw: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::{Setting, Value, option, read, values};
+    use super::{Extent, Setting, Value, option, read, values, version_in};
 
     #[test]
     fn a_whole_file_is_read_by_meaning() {
@@ -188,6 +298,46 @@ mod tests {
         // A Raspberry Pi 5's defconfig.
         let part = read(b"CONFIG_ARCH_BCM2835=y\nCONFIG_ARM64_16K_PAGES=y\n").unwrap();
         assert_eq!(part.arch.as_deref(), Some("arm64"));
+    }
+
+    /// Fedora's configuration for x86_64 has an erratum of arm64 in it, and no heading.
+    #[test]
+    fn the_architecture_is_what_most_of_the_evidence_says() {
+        let arch = |text: &str| read(text.as_bytes()).unwrap().arch;
+        let fedora = "# x86_64\nCONFIG_ARM64_ERRATUM_858921=y\nCONFIG_SMP=y\n\
+                      CONFIG_CRYPTO_CHACHA20_X86_64=m\nCONFIG_X86_ACPI_CPUFREQ=m\n";
+        assert_eq!(arch(fedora).as_deref(), Some("x86"));
+        assert_eq!(arch("CONFIG_ARM64_VA_BITS_48=y\nCONFIG_X86_PLATFORM=y\n"), None);
+        // One option among thousands is left over, and says nothing.
+        let many: String = (0..3000).map(|i| format!("CONFIG_DRIVER_{i}=m\n")).collect();
+        assert_eq!(arch(&format!("{many}CONFIG_ARM64_ERRATUM_858921=y\n")), None);
+    }
+
+    #[test]
+    fn the_version_is_in_the_heading_the_signature_or_the_name() {
+        let version = |text: &str| read(text.as_bytes()).unwrap().version;
+        let armbian = "# Armbian defconfig generated with 6.18\nCONFIG_SYSVIPC=y\n";
+        assert_eq!(version(armbian).as_deref(), Some("6.18"));
+        let ubuntu = "CONFIG_VERSION_SIGNATURE=\"Ubuntu 6.8.0-31.31-generic 6.8.1\"\n";
+        assert_eq!(version(ubuntu).as_deref(), Some("6.8.0-31.31-generic"));
+        assert_eq!(version("CONFIG_A=y\n"), None);
+        let named = |name| version_in(name);
+        assert_eq!(named("config-6.6").as_deref(), Some("6.6"));
+        assert_eq!(named("linux-rockchip64-6.18.config").as_deref(), Some("6.18"));
+        assert_eq!(named("config-6.1.0-18-amd64").as_deref(), Some("6.1.0"));
+        assert_eq!(named("linux-bcm2711-current.config"), None);
+        assert_eq!(named("x86_64_defconfig.gz"), None);
+    }
+
+    /// As OpenWrt's, Fedora's and Armbian's.
+    #[test]
+    fn parts_defconfigs_and_whole_files_are_told_apart() {
+        let extent = |text: &str| read(text.as_bytes()).unwrap().extent;
+        assert_eq!(extent("# Linux/arm64 6.1.0 Kernel Configuration\nCONFIG_A=y\n"), Extent::Whole);
+        assert_eq!(extent("CONFIG_ARM64=y\nCONFIG_SMP=y\n"), Extent::Part);
+        assert_eq!(extent("CONFIG_SYSVIPC=y\nCONFIG_NO_HZ=y\n"), Extent::Defconfig);
+        let built: String = (0..70).map(|i| format!("CONFIG_HAVE_{i}=y\n")).collect();
+        assert_eq!(extent(&built), Extent::Whole);
     }
 
     #[test]

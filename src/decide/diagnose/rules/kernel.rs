@@ -1,8 +1,10 @@
 //! How the kernel was built and started.
 
 use crate::decide::diagnose::{Found, Load, Looked, Rule, Subject};
-use crate::decide::kernel::check::on_machine;
+use crate::decide::kernel::check::{of_machine, on_machine};
+use crate::decide::kernel::preemption::PreemptionChoices;
 use crate::model::finding::{Confidence, Severity};
+use crate::model::kconfig::release;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -38,12 +40,14 @@ fn preemption(subject: &Subject<'_>) -> Looked {
     let tunnel = subject.snapshot.netdevs.iter().any(|d| d.kind.as_deref() == Some("wireguard"));
     let option = if model == "rt" { "PREEMPT_RT" } else { "PREEMPT" };
     // Without a tunnel the kernel works in softirq, which is not preempted as much.
-    let line = on_machine(option, &subject.snapshot.machine.arch);
+    let line = on_machine(option, &subject.snapshot.machine.arch, &kernel.costly);
     let (severity, cost) = line
         .as_ref()
         .filter(|_| tunnel)
-        .map_or((Severity::Info, 0.0), |l| (l.severity(), l.cost()));
+        .map_or((Severity::Info, 0.0), |l| (l.severity, l.cost.share()));
     let by = kernel.preemption_source.as_deref().unwrap_or("the kernel");
+    let machine = &subject.snapshot.machine;
+    let choices = PreemptionChoices::of(release(&machine.kernel), Some(of_machine(&machine.arch)));
     let (by, value) = match (&kernel.config, by) {
         (Some(file), "kernel configuration") => (file.as_str(), format!("CONFIG_{option}=y")),
         _ => (by, model.to_owned()),
@@ -56,10 +60,9 @@ fn preemption(subject: &Subject<'_>) -> Looked {
         found = found.consequence(line.consequence());
     }
     found = match kernel.preempt_dynamic {
-        Some(true) if model == "full" => {
-            found.remedy("boot with preempt=none; nothing has to be built")
-        }
-        _ => found.remedy(line.as_ref().map_or("a kernel without it", |line| line.remedy())),
+        Some(true) if model == "full" => found.remedy(choices.boot()),
+        _ if model == "full" => found.remedy(choices.build()),
+        _ => found.remedy(line.as_ref().map_or("a kernel without it", |line| &line.remedy)),
     };
     Ok(vec![found.remedy("linerate bench wireguard (or nat) before and after")])
 }

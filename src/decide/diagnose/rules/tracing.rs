@@ -2,6 +2,7 @@
 
 use crate::decide::diagnose::{Found, Load, Looked, Rule, Subject};
 use crate::decide::kernel::check;
+use crate::decide::kernel::table::matters;
 use crate::model::finding::{Confidence, Finding, Severity};
 
 pub(super) const RULES: &[Rule] = &[
@@ -82,7 +83,7 @@ fn debug(subject: &Subject<'_>) -> Looked {
     let mut build = false;
     for finding in &told {
         let option = option(finding);
-        if check::matters(&option).is_some_and(check::Rule::is_boot_choice) {
+        if matters(&option).is_some_and(|rule| rule.is_boot_choice()) {
             for step in &finding.remedy {
                 found = found.remedy(format!("{option}: {step}"));
             }
