@@ -109,7 +109,9 @@ grab $(within '/sys/fs/cgroup/*/cpuset.cpus.partition' '/sys/fs/cgroup/*/cpuset.
     '/sys/fs/cgroup/cpuset/*/cpuset.cpus')
 
 grab $(within '/proc/net/stat/*')
-grab /proc/net/netstat /proc/net/snmp6
+grab /proc/net/netstat /proc/net/snmp6 /proc/net/packet /proc/sys/net/ipv4/neigh/default/gc_thresh3 \
+    /proc/sys/net/netfilter/nf_conntrack_buckets
+grab $(within '/sys/devices/system/clocksource/clocksource0/*_clocksource')
 grab /proc/uptime /proc/net/snmp /sys/kernel/tracing/current_tracer /sys/kernel/tracing/tracing_on \
     /sys/kernel/tracing/events/enable /proc/sys/net/ipv4/tcp_congestion_control \
     /proc/sys/net/ipv4/tcp_fastopen /proc/sys/net/ipv4/tcp_tw_reuse /proc/sys/net/ipv4/tcp_fin_timeout \
@@ -145,7 +147,8 @@ for device in $(within '/sys/class/net/*'); do
     while [ "$place" != /sys/devices ] && [ -n "$place" ]; do
         grab "$place/irq" "$place/numa_node" "$place/vendor" "$place/device" "$place/uevent" \
             "$place/bInterfaceNumber" "$place/idVendor" "$place/idProduct" "$place/speed" "$place/version" "$place/current_link_speed" \
-            "$place/current_link_width" "$place/max_link_speed" "$place/max_link_width"
+            "$place/current_link_width" "$place/max_link_speed" "$place/max_link_width" \
+            "$place/link/l1_aspm" "$place/iommu_group/type"
         link "$place/driver" "$place/subsystem"
         names "$place/msi_irqs"
         place=${place%/*}

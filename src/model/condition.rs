@@ -32,8 +32,26 @@ pub struct Condition {
     pub ip: Numbers,
     /// Settings of sockets, as text by sysctl name.
     pub sockets: BTreeMap<String, String>,
+    /// Clock that the kernel reads the time from, e.g. `tsc`.
+    pub clocksource: Option<String>,
+    /// Clocks that it could take.
+    pub clocksources: Vec<String>,
+    /// Interface indices that packet sockets for all protocols are bound to, 0 for all devices; `None`
+    /// where they can't be read.
+    pub taps: Option<Vec<u32>>,
+    /// Tables of neighbours.
+    pub neighbours: Option<Neighbours>,
     /// True if OpenWrt's firewall clamps the segment size towards the WAN (`mtu_fix`), by zone.
     pub mtu_fix: BTreeMap<String, bool>,
+}
+
+/// The tables of neighbours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Neighbours {
+    /// Times that an entry found no room since boot, of IPv4 and IPv6.
+    pub overflows: u64,
+    /// Most entries that IPv4's takes (`gc_thresh3`).
+    pub most: Option<u64>,
 }
 
 /// A network device.
@@ -43,6 +61,10 @@ pub struct DeviceCondition {
     pub rx_packets: Option<u64>,
     /// Packets sent since it was made.
     pub tx_packets: Option<u64>,
+    /// Times that the link came or went since the device was made.
+    pub carrier_changes: Option<u64>,
+    /// Type of its IOMMU group: `DMA` (strict), `DMA-FQ` (lazy), `identity`.
+    pub iommu: Option<String>,
     /// PCIe link.
     pub pcie: Option<PcieLink>,
     /// USB connection.
@@ -62,6 +84,8 @@ pub struct PcieLink {
     pub speed_max: Option<u32>,
     /// Lanes that the device has.
     pub width_max: Option<u32>,
+    /// True if the link may sleep in state L1 (ASPM); `None` where the kernel does not tell.
+    pub sleeps: Option<bool>,
 }
 
 impl PcieLink {

@@ -142,6 +142,9 @@ pub struct BoardFacts {
     /// True if packet steering was measured to make the board slower.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub steering_hurts: bool,
+    /// True if software flow offload was measured to make it faster.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub offload_helps: bool,
     /// Source of the facts.
     pub source: String,
 }

@@ -54,7 +54,6 @@ const ALLOWED: &[(&str, &str, &str)] = &[
 /// Places that still read our own prose; each is to become a type, and then to go from here.
 const LEFT: &[(&str, &str, &str)] = &[
     ("change/apply/covered.rs", "starts_with(EVENT)", "what a journal was begun for"),
-    ("decide/diagnose/rules/flow_offload.rs", "flow offload on", "the notes of a board file"),
     ("decide/plan/not_made.rs", "flow offload", "the notes of a board file"),
 ];
 

@@ -8,7 +8,7 @@ use crate::decide::plan::cost::{Model, Prediction};
 use crate::decide::plan::{self, Gain, Intake, Profile, Source, Traffic};
 use crate::model::condition::{Condition, DeviceCondition};
 use crate::model::cpuset::CpuSet;
-use crate::model::evidence::{Poller, PollerRole};
+use crate::model::evidence::{Poller, PollerOwner, PollerRole};
 use crate::model::finding::{Confidence, Severity};
 use crate::model::knob::{Knob, Value};
 use crate::model::nic::Numbers;
@@ -74,6 +74,11 @@ impl Outlook {
     #[must_use]
     pub fn offload(&self) -> f64 {
         share(self.offloaded.as_ref().and_then(|then| Gain::of(&self.now, then)))
+    }
+
+    /// Device of the shaper that is full before any CPU as it is.
+    pub(super) fn shaper(&self) -> Option<&str> {
+        self.now.shaper.as_deref()
     }
 
     /// Name of what is full first as it is.
@@ -302,6 +307,17 @@ impl<'a> Subject<'a> {
             None if source.device.threaded == Some(true) => None,
             None => self.arrives_on(source),
         }
+    }
+
+    /// Threads of radios that are bound to one CPU, with it.
+    pub(super) fn radio_threads(&self) -> impl Iterator<Item = (&'a Poller, CpuId)> + '_ {
+        let snapshot = self.snapshot;
+        let all = snapshot.evidence.iter().flat_map(|e| &e.pollers);
+        all.filter(|p| matches!(p.owner, PollerOwner::Radio(_)) && !p.devices.is_empty())
+            .filter_map(|p| {
+                let one = p.cpus.as_ref().filter(|set| set.len() == 1)?;
+                Some((p, one.first()?))
+            })
     }
 
     /// True if the plan moves a line.

@@ -10,6 +10,7 @@ use crate::model::condition::Condition;
 
 /// Rules about where packets are handled.
 const PLACEMENT: &[&str] = &[
+    "worker-shares-cpu",
     "lone-cpu",
     "little-cores",
     "immovable-line",

@@ -57,6 +57,7 @@ struct Facts {
     notes: Vec<String>,
     unit_ns: Option<f64>,
     steering_hurts: bool,
+    offload_helps: bool,
 }
 
 /// Directory of an administrator's own files; they win over those compiled in.
@@ -129,6 +130,7 @@ impl Board {
             notes: self.facts.notes.clone(),
             unit_ns: self.facts.unit_ns,
             steering_hurts: self.facts.steering_hurts,
+            offload_helps: self.facts.offload_helps,
             source: self.source.clone(),
         }
     }

@@ -6,12 +6,15 @@ use std::path::{Path, PathBuf};
 use super::openwrt::OpenWrt;
 use super::{net_file, number, text};
 use crate::machine::host::{HostRead, kernel_config};
-use crate::machine::parse::{config, snmp};
-use crate::model::condition::{Condition, DeviceCondition, PcieLink, Policy, Tracing, UsbLink};
+use crate::machine::parse::{config, packet_sockets, per_cpu, snmp};
+use crate::model::condition::{
+    Condition, DeviceCondition, Neighbours, PcieLink, Policy, Tracing, UsbLink,
+};
 use crate::model::snapshot::{Bus, NetDev, Snapshot};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const THERMAL: &str = "/sys/class/thermal";
+const CLOCKS: &str = "/sys/devices/system/clocksource/clocksource0";
 const HWMON: &str = "/sys/class/hwmon";
 
 /// Settings of sockets that people set on routers.
@@ -59,6 +62,16 @@ pub fn condition(host: &dyn HostRead, snapshot: &Snapshot) -> Condition {
             found.sockets.insert((*name).to_owned(), value);
         }
     }
+    let clock = |name: &str| text(host, &Path::new(CLOCKS).join(name));
+    found.clocksource = clock("current_clocksource");
+    let all = clock("available_clocksource").unwrap_or_default();
+    found.clocksources.extend(all.split_whitespace().map(str::to_owned));
+    found.taps = packet_sockets::taps(&net_file(host, "packet"));
+    let full = |file: &str| per_cpu::sums(&net_file(host, file)).get("table_fulls").copied();
+    found.neighbours = full("stat/arp_cache").map(|overflows| Neighbours {
+        overflows: overflows.saturating_add(full("stat/ndisc_cache").unwrap_or(0)),
+        most: number(host, Path::new("/proc/sys/net/ipv4/neigh/default/gc_thresh3")),
+    });
     found.mtu_fix.extend(OpenWrt::read(host).clamps());
     found
 }
@@ -76,6 +89,12 @@ fn of_device(host: &dyn HostRead, device: &NetDev) -> DeviceCondition {
     DeviceCondition {
         rx_packets: count("rx_packets"),
         tx_packets: count("tx_packets"),
+        carrier_changes: number(host, &dir.join("carrier_changes")),
+        // drivers/iommu/iommu.c, iommu_group_show_type (5.11 and later).
+        iommu: device
+            .is_hardware()
+            .then(|| text(host, &dir.join("device/iommu_group/type")))
+            .flatten(),
         pcie: matches!(device.bus, Bus::Pci(_)).then(|| pcie(host, &dir)).flatten(),
         usb: matches!(device.bus, Bus::Usb(_)).then(|| usb(host, &dir)).flatten(),
     }
@@ -97,6 +116,8 @@ fn pcie(host: &dyn HostRead, dir: &Path) -> Option<PcieLink> {
         width: width("current_link_width")?,
         speed_max: speed("max_link_speed"),
         width_max: width("max_link_width"),
+        // drivers/pci/pcie/aspm.c, aspm_attr_show_common (5.5 and later).
+        sleeps: number::<u32>(host, &dir.join("link/l1_aspm")).map(|on| on != 0),
         place: dir.display().to_string(),
     })
 }

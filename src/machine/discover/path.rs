@@ -19,6 +19,7 @@ const SYSCTLS: &[&str] = &[
     "net.core.rps_sock_flow_entries",
     "net.core.netdev_tstamp_prequeue",
     "net.ipv4.conf.all.rp_filter",
+    "net.netfilter.nf_conntrack_buckets",
 ];
 
 pub(super) fn discover(

@@ -15,6 +15,7 @@ pub mod keyvalue;
 pub mod modules;
 pub mod net_counters;
 pub mod net_dev;
+pub mod packet_sockets;
 pub mod per_cpu;
 pub mod perf;
 pub mod pppoe;

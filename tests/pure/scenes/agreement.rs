@@ -119,6 +119,7 @@ fn gain(snapshot: &Snapshot) -> (Option<Gain>, Option<plan::Planned>) {
 
 /// Rules about where packets are handled.
 const PLACEMENT: &[&str] = &[
+    "worker-shares-cpu",
     "lone-cpu",
     "little-cores",
     "immovable-line",
@@ -175,4 +176,21 @@ fn where_the_plan_gains_check_says_why_and_with_the_plan_in_force_it_is_silent()
         wrong
     });
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// openwrt issue 24697: mt76's transmit thread on the CPU that the wired packets are handed to, and on
+/// another one, where 39 % more was measured.
+#[test]
+fn a_radios_thread_beside_the_wired_packets_is_named_and_one_apart_is_not() {
+    let of = |setting: &str| {
+        let tree = crate::outcomes::trees().join("bpi-r4-mt76-tx").join(setting);
+        let (snapshot, condition) = look(&Tree::open(&tree).unwrap());
+        check(&snapshot, &condition)
+    };
+    let shared = of("mt76-tx-cpu1");
+    let first = &shared.findings[0];
+    assert_eq!(first.rule, "worker-shares-cpu", "{first:?}");
+    assert!(first.title.contains("mt76-tx") && first.title.contains("CPU1"), "{}", first.title);
+    let apart = of("mt76-tx-cpu3");
+    assert!(apart.findings.iter().all(|f| f.rule != "worker-shares-cpu"), "{:?}", apart.findings);
 }

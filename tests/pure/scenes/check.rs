@@ -184,6 +184,36 @@ fn cpus(online: &str, isolated: &str) -> String {
     )
 }
 
+/// Both cards are igc's.
+const IGC: &str = "\
+/sys/devices/pci0000:00/0000:01:00.0/driver -> ../../../bus/pci/drivers/igc
+/sys/bus/pci/drivers/igc/uevent: x
+";
+
+/// CAKE on these devices, as the only one.
+fn shaped(devices: &[&str]) -> String {
+    let one =
+        |device: &&str| format!("{{\"device\":\"{device}\",\"kind\":\"cake\",\"queue\":null}}");
+    let all: Vec<String> = devices.iter().map(one).collect();
+    format!("/linerate/qdiscs.json: [{}]\n", all.join(","))
+}
+
+/// Sixteen CPUs, and the cards' packets handed to all that take no interrupts.
+fn steered_over_sixteen() -> String {
+    let cpus = |file: &str| format!("/sys/devices/system/cpu/{file}: 0-15\n");
+    let masks = |n: u32| format!("{}/queues/rx-{{0-3}}/rps_cpus: fff0\n", eth(n));
+    ["online", "present", "possible"].map(cpus).concat() + &masks(0) + &masks(1)
+}
+
+/// A token bucket on the first card, of so many bytes a second.
+fn token_bucket(rate: u32) -> String {
+    let rate: String = rate.to_le_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let options = format!("28000100{}{rate}{}", "00".repeat(8), "00".repeat(24));
+    format!(
+        "/linerate/qdiscs.json: [{{\"device\":\"eth0\",\"kind\":\"tbf\",\"queue\":null,\"options\":\"{options}\"}}]\n"
+    )
+}
+
 /// Rule, how grave where it must be found, and what makes the well tuned router so; `None` for what
 /// looks alike and is well.
 type Case = (&'static str, Option<Severity>, String);
@@ -344,6 +374,47 @@ fn cases() -> Vec<Case> {
         yes("short-rings", Warning, statistics(0, "rx_missed_errors", 40_000)),
         no("short-rings", statistics(0, "rx_missed_errors", 0)),
         no("short-rings", statistics(0, "rx_missed_errors", 40_000) + &nic("\"rings\":{\"rx\":4096,\"rx-max\":4096}")),
+        yes("ring-overflow", Warning, statistics(0, "rx_missed_errors", 400_000) + &nic("\"rings\":{\"rx\":4096,\"rx-max\":4096}")),
+        no("ring-overflow", statistics(0, "rx_missed_errors", 900) + &nic("\"rings\":{\"rx\":4096,\"rx-max\":4096}")),
+        // A short ring is told as such.
+        no("ring-overflow", statistics(0, "rx_missed_errors", 400_000)),
+        yes("odd-limits", Warning, "/proc/sys/net/core/netdev_budget: 8\n".into()),
+        yes("odd-limits", Warning, "/proc/sys/net/core/dev_weight: 1\n".into()),
+        yes("odd-limits", Warning, "/proc/sys/net/core/netdev_max_backlog: 10\n".into()),
+        yes("odd-limits", Notice, "/proc/sys/net/netfilter/nf_conntrack_buckets: 1024\n".into()),
+        yes("odd-limits", Warning, "/proc/sys/net/netfilter/nf_conntrack_buckets: 1024\n/proc/sys/net/netfilter/nf_conntrack_count: 30000\n".into()),
+        // As kernels before 5.15 have it: eight connections for each bucket.
+        no("odd-limits", "/proc/sys/net/netfilter/nf_conntrack_buckets: 8192\n/proc/sys/net/core/netdev_budget: 600\n".into()),
+        yes("neighbour-overflow", Warning, "/proc/net/stat/arp_cache <<\nentries  table_fulls\n00000400 0000001f\n00000400 00000001\n.\n".into()),
+        no("neighbour-overflow", "/proc/net/stat/arp_cache <<\nentries  table_fulls\n00000400 00000000\n.\n".into()),
+        yes("flapping-link", Warning, format!("{}/carrier_changes: 400\n/proc/uptime: 36000.00 1\n", eth(0))),
+        no("flapping-link", format!("{}/carrier_changes: 400\n/proc/uptime: 8640000.00 1\n", eth(0))),
+        no("flapping-link", format!("{}/carrier_changes: 12\n/proc/uptime: 900.00 1\n", eth(0))),
+        yes("slow-clock", Warning, "/sys/devices/system/clocksource/clocksource0/current_clocksource: hpet\n".into()),
+        no("slow-clock", "/sys/devices/system/clocksource/clocksource0/current_clocksource: kvm-clock\n".into()),
+        yes("packet-taps", Notice, "/proc/net/packet <<\nsk RefCnt Type Proto  Iface R Rmem   User   Inode\n00 3      3    0003   2     1 0      0      81467\n.\n".into()),
+        no("packet-taps", "/proc/net/packet <<\nsk RefCnt Type Proto  Iface R Rmem   User   Inode\n00 3      2    0800   2     1 0      0      81467\n00 3      3    0003   2     0 0      0      7\n.\n".into()),
+        yes("pcie-sleep", Info, format!("{pcie}/link/l1_aspm: 1\n{IGC}")),
+        yes("pcie-sleep", Notice, format!("{pcie}/link/l1_aspm: 1\n{IGC}") + &statistics(0, "rx_missed_errors", 9)),
+        no("pcie-sleep", format!("{pcie}/link/l1_aspm: 1\n")),
+        no("pcie-sleep", IGC.to_owned()),
+        yes("iommu-strict", Notice, format!("{pcie}/iommu_group/type: DMA\n{}/speed: 10000\n", eth(0))),
+        no("iommu-strict", format!("{pcie}/iommu_group/type: DMA\n")),
+        no("iommu-strict", format!("{pcie}/iommu_group/type: identity\n{}/speed: 10000\n", eth(0))),
+        yes("shaper-ceiling", Notice, shaped(&["eth0"]) + FAST + NO_FLOWTABLE + &steered_over_sixteen()),
+        // With four CPUs it is they that are full first.
+        no("shaper-ceiling", shaped(&["eth0"]) + FAST + NO_FLOWTABLE),
+        no("shaper-ceiling", FAST.into()),
+        yes("forgotten-qdisc", Warning, "/linerate/qdiscs.json: [{\"device\":\"eth0\",\"kind\":\"netem\",\"queue\":null}]\n".into()),
+        yes("forgotten-qdisc", Notice, token_bucket(1_250_000)),
+        no("forgotten-qdisc", token_bucket(112_500_000)),
+        no("forgotten-qdisc", "/linerate/qdiscs.json: [{\"device\":\"eth0\",\"kind\":\"fq_codel\",\"queue\":null}]\n".into()),
+        // Segments that are clamped: whoever set the MTU knows.
+        no("odd-mtu", format!("{}/mtu: 1492\n", eth(1))),
+        yes("odd-mtu", Warning, format!("{}/mtu: 1492\n", eth(1)) + &NO_FLOWTABLE.replace("\"clamps_mss\":true", "\"clamps_mss\":false")),
+        // 2 in 10,000, and long ago.
+        yes("backlog-drops", Notice, softnet("00002000", "00000010") + "/proc/uptime: 8640000.00 1\n"),
+        yes("backlog-drops", Warning, softnet("00020000", "00000010") + "/proc/uptime: 86400.00 1\n"),
         yes("coalescing-off", Warning, nic("\"coalesce\":{\"rx-usecs\":0,\"rx-frames\":0}")),
         no("coalescing-off", nic("\"coalesce\":{\"rx-usecs\":0,\"rx-frames\":0,\"use-adaptive-rx\":1}")),
         no("coalescing-off", nic("\"coalesce\":{\"rx-usecs\":0,\"rx-frames\":32}")),
@@ -377,7 +448,7 @@ fn cases() -> Vec<Case> {
         no("no-mss-clamp", PPPOE.replace("\"clamps_mss\":true,", "")),
         yes("fragments", Notice, snmp(900_000)),
         no("fragments", snmp(900)),
-        yes("odd-mtu", Warning, format!("{}/mtu: 1400\n", eth(1))),
+        yes("odd-mtu", Warning, format!("{}/mtu: 1200\n", eth(1))),
         yes("odd-mtu", Notice, format!("{}/mtu: 9000\n", eth(1))),
         no("odd-mtu", format!("{}/mtu: 1508\n", eth(1))),
         yes("pcie-link", Warning, format!("{}/speed: 2500\n{pcie}/current_link_speed: 2.5 GT/s PCIe\n{pcie}/current_link_width: 1\n", eth(0))),
@@ -451,8 +522,8 @@ const SIX_CPUS: &str = "\
 /sys/devices/system/cpu/possible: 0-5
 ";
 
-/// Needs what happens over time: tested apart.
-const BY_RATES: &[&str] = &["saturated-cpu"];
+/// Tested apart: what happens over time, and what needs threads.
+const BY_RATES: &[&str] = &["saturated-cpu", "worker-shares-cpu"];
 
 #[test]
 fn nothing_is_found_on_a_well_tuned_router_and_every_rule_could_look() {

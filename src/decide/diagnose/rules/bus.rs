@@ -1,8 +1,10 @@
 //! The bus that a card hangs on.
 
+use crate::decide::diagnose::subject::{count, listed};
 use crate::decide::diagnose::{Found, Load, Looked, Rule, Subject};
+use crate::model::condition::PcieLink;
 use crate::model::finding::{Confidence, Severity};
-use crate::model::snapshot::Bus;
+use crate::model::snapshot::{Bus, NetDev};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -24,7 +26,86 @@ pub(super) const RULES: &[Rule] = &[
         load: Load::Apart,
         look: usb,
     },
+    Rule {
+        id: "pcie-sleep",
+        what: "a card whose PCIe link may sleep (ASPM L1), of a driver for which that lost packets",
+        costs: "waking the link takes tens of microseconds: bursts overflow the card's buffer, and some \
+                boards lose the card; how much that costs here was not measured",
+        source: "drivers/net/ethernet/realtek/r8169_main.c (rtl_init_one switches ASPM L1 off by default); \
+                 drivers/pci/pcie/aspm.c",
+        reads: "link/l1_aspm of each card, its driver, counters of loss",
+        load: Load::Apart,
+        look: sleep,
+    },
+    Rule {
+        id: "iommu-strict",
+        what: "a fast card behind an IOMMU that forgets each mapping at once",
+        costs: "each buffer that is given back waits for the IOMMU to forget it; page pools keep \
+                received ones mapped, sent ones pay. What that costs here was not measured",
+        source: "Documentation/admin-guide/kernel-parameters.txt (iommu.strict=); \
+                 Documentation/ABI/testing/sysfs-kernel-iommu_groups",
+        reads: "type of each card's IOMMU group, its speed",
+        load: Load::Apart,
+        look: iommu,
+    },
 ];
+
+/// Drivers whose cards were reported to lose packets or to vanish with it.
+const LIGHT_SLEEPERS: &[&str] = &["r8169", "r8125", "r8126", "r8168", "igc"];
+
+fn sleep(subject: &Subject<'_>) -> Looked {
+    let links =
+        || subject.ports().filter_map(|d| Some((d, subject.device(&d.name)?.pcie.as_ref()?)));
+    let known = |link: &PcieLink| link.sleeps.is_some();
+    if subject.ports().any(|d| matches!(d.bus, Bus::Pci(_))) && !links().any(|(_, l)| known(l)) {
+        return Err("no card tells whether its PCIe link may sleep".into());
+    }
+    let light = |d: &NetDev| d.driver.as_deref().is_some_and(|n| LIGHT_SLEEPERS.contains(&n));
+    let on: Vec<_> = links().filter(|(d, l)| light(d) && l.sleeps == Some(true)).collect();
+    if on.is_empty() {
+        return Ok(Vec::new());
+    }
+    let names = listed(on.iter().map(|(d, _)| d.name.as_str()));
+    let missed = |d: &NetDev| count(&d.drops, |name| name.contains("missed"));
+    let lost: u64 = on.iter().map(|(d, _)| missed(d)).sum();
+    let severity = if lost > 0 { Severity::Notice } else { Severity::Info };
+    let mut found = Found::new(severity, format!("the PCIe link of {names} may sleep (ASPM L1)"))
+        .sure(Confidence::Possible);
+    for (device, link) in on {
+        found = found
+            .seen(format!("{}/link/l1_aspm", link.place), 1)
+            .remedy(format!("echo 0 > {}/link/l1_aspm", link.place));
+        if missed(device) > 0 {
+            let place = format!("/sys/class/net/{}/statistics/rx_missed_errors", device.name);
+            found = found.seen(place, missed(device));
+        }
+    }
+    Ok(vec![found.remedy("for good: pcie_aspm.policy=performance on the kernel's command line")])
+}
+
+fn iommu(subject: &Subject<'_>) -> Looked {
+    let kind = |d: &NetDev| subject.device(&d.name).and_then(|c| c.iommu.as_deref());
+    if subject.ports().all(|d| kind(d).is_none()) {
+        return Err("no card has an IOMMU group that tells its type".into());
+    }
+    let fast = |d: &&NetDev| d.speed.is_some_and(|speed| speed >= 10_000);
+    let strict: Vec<&NetDev> =
+        subject.ports().filter(|d| kind(d) == Some("DMA")).filter(fast).collect();
+    if strict.is_empty() {
+        return Ok(Vec::new());
+    }
+    let names = listed(strict.iter().map(|d| d.name.as_str()));
+    let title = format!("the IOMMU forgets each buffer of {names} at once (strict)");
+    let found = Found::new(Severity::Notice, title).sure(Confidence::Possible);
+    let found = strict.iter().fold(found, |found, d| {
+        found.seen(format!("/sys/class/net/{}/device/iommu_group/type", d.name), "DMA")
+    });
+    Ok(vec![
+        found
+            .remedy("boot with iommu.strict=0 (buffers are forgotten in batches), or iommu.passthrough=1")
+            .remedy("not where guests or strangers' devices share the machine: strict keeps them apart"),
+    ])
+}
 
 fn pcie(subject: &Subject<'_>) -> Looked {
     let links =

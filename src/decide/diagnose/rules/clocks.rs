@@ -46,6 +46,17 @@ pub(super) const RULES: &[Rule] = &[
         load: Load::Apart,
         look: under_voltage,
     },
+    Rule {
+        id: "slow-clock",
+        what: "a clock that is read over a bus (hpet, acpi_pm) instead of in the CPU",
+        costs: "every reading of the time goes out to the chipset, one CPU after the other: packets are \
+                stamped, paced and accounted by it; how much that costs here was not measured",
+        source: "Documentation/timers/hpet.rst; drivers/clocksource/acpi_pm.c; \
+                 kernel/time/clocksource.c (the watchdog takes the TSC away when it drifts)",
+        reads: "current_clocksource, available_clocksource",
+        load: Load::Apart,
+        look: clock,
+    },
 ];
 
 fn policies<'a>(subject: &Subject<'a>) -> Result<Vec<(&'a String, &'a Policy)>, String> {
@@ -306,4 +317,32 @@ fn under_voltage(subject: &Subject<'_>) -> Looked {
                      on a hub with power of its own")
             .remedy("vcgencmd get_throttled  # 0x50005: now and since boot"),
     ])
+}
+
+fn clock(subject: &Subject<'_>) -> Looked {
+    const DIR: &str = "/sys/devices/system/clocksource/clocksource0";
+    let Some(now) = subject.condition.clocksource.as_deref() else {
+        return Err("current_clocksource can't be read".into());
+    };
+    if !matches!(now, "hpet" | "acpi_pm" | "pit") {
+        return Ok(Vec::new());
+    }
+    let others = &subject.condition.clocksources;
+    let better = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"];
+    let better = better.into_iter().find(|name| others.iter().any(|other| other == name));
+    let title = format!("the time is read from {now}");
+    let found = Found::new(subject.on_router(Severity::Warning), title)
+        .seen(format!("{DIR}/current_clocksource"), now)
+        .seen(format!("{DIR}/available_clocksource"), others.join(" "))
+        .sure(Confidence::Likely);
+    Ok(vec![match better {
+        Some(better) => found.remedy(format!("echo {better} > {DIR}/current_clocksource")).remedy(
+            "and look for clocksource= and notsc in /proc/cmdline",
+        ),
+        None => found
+            .remedy("dmesg | grep -i tsc  # why the kernel does not trust it")
+            .remedy(
+                "a newer firmware, or on a CPU with constant_tsc and nonstop_tsc boot with tsc=reliable",
+            ),
+    }])
 }

@@ -1,7 +1,7 @@
 //! Established flows past netfilter: by a flowtable in software, or by hardware.
 
 use crate::decide::diagnose::subject::listed;
-use crate::decide::diagnose::{Found, Load, Looked, Rule, Subject};
+use crate::decide::diagnose::{Found, Load, Looked, Outlook, Rule, Subject};
 use crate::model::feature::Qdisc;
 use crate::model::finding::{Confidence, Severity};
 use crate::model::path::Flowtable;
@@ -58,7 +58,123 @@ pub(super) const RULES: &[Rule] = &[
         load: Load::Apart,
         look: hardware,
     },
+    Rule {
+        id: "shaper-ceiling",
+        what: "a shaper that is full before any CPU",
+        costs: "packets of a shaper pass one lock, so that one CPU's worth of shaping is the most there \
+                is; spreading lines and masks brings nothing beyond. How much that is here was not \
+                measured",
+        source: "cost model (docs/planning.md); net/sched/sch_generic.c (qdisc_lock)",
+        reads: "queueing disciplines, interrupt affinity, RPS masks",
+        load: Load::Apart,
+        look: ceiling,
+    },
+    Rule {
+        id: "forgotten-qdisc",
+        what: "a queueing discipline that slows or drops by itself (netem, a narrow tbf)",
+        costs: "netem delays and drops as it was told, for a test; a token bucket ends the rate however \
+                fast the link is, and drops what its short queue does not hold",
+        source: "tc-netem(8), tc-tbf(8)",
+        reads: "queueing disciplines with their options, speed of each port",
+        load: Load::Apart,
+        look: forgotten,
+    },
 ];
+
+fn ceiling(subject: &Subject<'_>) -> Looked {
+    if subject.snapshot.netdevs.iter().all(|d| d.qdiscs.is_empty()) {
+        return Err("the queueing disciplines can't be read".into());
+    }
+    let Some(device) = subject.outlook().and_then(Outlook::shaper) else { return Ok(Vec::new()) };
+    let kinds = shapers(subject).into_iter().filter(|q| q.device == device);
+    let kind = kinds.map(|q| q.kind.as_str()).next().unwrap_or("shaper");
+    Ok(vec![
+        Found::new(Severity::Notice, format!("the {kind} on {device} is full before any CPU"))
+            .seen(format!("tc qdisc show dev {device}"), kind)
+            .sure(Confidence::Likely)
+            .remedy("shape one direction only, or a little below what this CPU shapes: measure it")
+            .remedy(
+                "a simpler shaper costs less: fq_codel with htb (simplest.qos) instead of cake, cake \
+                 with `besteffort` and without `nat`; cake_mq where the kernel has it",
+            ),
+    ])
+}
+
+/// Rate of a token bucket in bit/s, of its options as netlink attributes in hexadecimal: `TCA_TBF_PARMS`
+/// begins with a `tc_ratespec`, whose last word is bytes a second; `TCA_TBF_RATE64` has more bits
+/// (linux/pkt_sched.h).
+fn token_rate(options: &str) -> Option<u64> {
+    let digits = options
+        .as_bytes()
+        .chunks(2)
+        .map(|two| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok());
+    let bytes: Vec<u8> = digits.collect::<Option<_>>()?;
+    let mut rest = bytes.as_slice();
+    let mut rate = None;
+    while let Some((head, _)) = rest.split_first_chunk::<4>() {
+        let [a, b, c, d] = *head;
+        let (length, kind) = (u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d]) & 0x3fff);
+        let body = rest.get(4..usize::from(length))?;
+        rate = match kind {
+            1 if rate.is_none() => body
+                .get(8..12)
+                .and_then(|b| b.try_into().ok())
+                .map(u32::from_le_bytes)
+                .map(u64::from),
+            4 => body.get(..8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes),
+            _ => rate,
+        };
+        rest = rest.get(usize::from(length).next_multiple_of(4)..).unwrap_or_default();
+    }
+    rate.map(|bytes| bytes.saturating_mul(8))
+}
+
+fn forgotten(subject: &Subject<'_>) -> Looked {
+    if subject.snapshot.netdevs.iter().all(|d| d.qdiscs.is_empty()) {
+        return Err("the queueing disciplines can't be read".into());
+    }
+    let mut found = Vec::new();
+    for device in &subject.snapshot.netdevs {
+        for qdisc in &device.qdiscs {
+            let place = format!("tc qdisc show dev {}", device.name);
+            let remove = format!("tc qdisc del dev {} root", device.name);
+            if qdisc.kind == "netem" {
+                let title = format!("netem on {} delays or drops packets on purpose", device.name);
+                found.push(
+                    Found::new(Severity::Warning, title)
+                        .seen(place, "netem")
+                        .sure(Confidence::Likely)
+                        .cost(0.3)
+                        .remedy(format!("{remove}  # if the test is over")),
+                );
+                continue;
+            }
+            let rate = qdisc.options.as_deref().and_then(token_rate);
+            let Some((rate, speed)) = rate.zip(device.speed).filter(|_| qdisc.kind == "tbf") else {
+                continue;
+            };
+            let share = rate as f64 / (f64::from(speed.max(1)) * 1e6);
+            if share >= 0.5 {
+                continue;
+            }
+            let title = format!(
+                "a token bucket lets {:.1} Mbit/s out by {}, of {speed}",
+                rate as f64 / 1e6,
+                device.name
+            );
+            found.push(
+                Found::new(Severity::Notice, title)
+                    .seen(place, format!("tbf rate {rate} bit/s"))
+                    .seen(format!("/sys/class/net/{}/speed", device.name), speed)
+                    .sure(Confidence::Possible)
+                    .cost(1.0 - share)
+                    .remedy(format!("{remove}  # if nobody means it"))
+                    .remedy("else cake or htb with fq_codel at the line's rate: a bucket has no fair queue"),
+            );
+        }
+    }
+    Ok(found)
+}
 
 fn option(subject: &Subject<'_>, name: &str) -> Option<bool> {
     subject.snapshot.path.openwrt.get(name).map(|v| v == "1")
@@ -91,18 +207,12 @@ fn off(subject: &Subject<'_>) -> Looked {
     if !tracks {
         return Ok(Vec::new());
     }
-    let board = subject.snapshot.machine.board_facts.as_ref();
-    let note = board.and_then(|b| {
-        Some((
-            b,
-            b.notes.iter().find(|n| n.contains("flow offload on") || n.contains("offload and"))?,
-        ))
-    });
+    let board = subject.snapshot.machine.board_facts.as_ref().filter(|facts| facts.offload_helps);
     let shaped = !shapers(subject).is_empty();
     let full = subject.rates().any(|r| r.softirq.is_some_and(|s| s >= 0.85));
     // It passes rules, counters and shapers by: not everybody's wish, so a warning only where it is
     // known to be best, or where a CPU is full.
-    let severity = match (shaped, note.is_some() || full) {
+    let severity = match (shaped, board.is_some() || full) {
         (false, true) => Severity::Warning,
         _ => Severity::Notice,
     };
@@ -113,8 +223,10 @@ fn off(subject: &Subject<'_>) -> Looked {
         Some(_) => found.seen("/etc/config/firewall, defaults.flow_offloading", "0"),
         None => found.seen("nft list flowtables", "none"),
     };
-    if let Some((board, note)) = note {
-        found = found.seen(format!("boards/{}", board.name), note);
+    if let Some(facts) = board {
+        let notes = facts.notes.join("; ");
+        let words = if notes.is_empty() { "offload_helps".to_owned() } else { notes };
+        found = found.seen(format!("boards/{}", facts.name), words);
     }
     if shaped {
         found = found.remedy(
@@ -319,4 +431,21 @@ fn hardware(subject: &Subject<'_>) -> Looked {
         found = found.remedy("give the flowtable `flags offload;` and the ports as its devices");
     }
     Ok(vec![found.remedy("then switch RPS off: bound flows never reach a CPU")])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::token_rate;
+
+    #[test]
+    fn the_rate_of_a_token_bucket_is_read_from_its_attributes() {
+        // By struct tc_tbf_qopt: rate 125000 bytes/s in TCA_TBF_PARMS of 36 bytes.
+        let parms = format!("28000100{}48e80100{}", "00".repeat(8), "00".repeat(24));
+        assert_eq!(token_rate(&parms), Some(1_000_000));
+        let wide = format!("{parms}0c00040000e40b5402000000");
+        assert_eq!(token_rate(&wide), Some(80_000_000_000));
+        for bad in ["", "zz", "2800", "ffff0100", "00000000"] {
+            assert_eq!(token_rate(bad), None, "{bad}");
+        }
+    }
 }

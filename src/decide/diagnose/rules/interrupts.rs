@@ -1,7 +1,8 @@
 //! How often a card interrupts.
 
+use crate::decide::diagnose::subject::listed;
 use crate::decide::diagnose::{Found, Load, Looked, Rule, Subject};
-use crate::model::finding::{Confidence, Severity};
+use crate::model::finding::{Confidence, Evidence, Severity};
 use crate::model::snapshot::Bus;
 
 pub(super) const RULES: &[Rule] = &[Rule {
@@ -16,7 +17,7 @@ pub(super) const RULES: &[Rule] = &[Rule {
 }];
 
 /// Drivers that leave it off by themselves: nobody switched it off there.
-const OFF_BY_DEFAULT: &[&str] = &["r8169", "bcmgenet", "r8152", "dwmac", "stmmac", "mvneta"];
+const OFF_BY_DEFAULT: &[&str] = &["r8169", "bcmgenet", "r8152", "dwmac", "stmmac", "mvneta", "ena"];
 
 fn look(subject: &Subject<'_>) -> Looked {
     let known: Vec<_> =
@@ -24,7 +25,7 @@ fn look(subject: &Subject<'_>) -> Looked {
     if known.is_empty() {
         return Err("no card's coalescing can be read".into());
     }
-    let mut found = Vec::new();
+    let mut chatty: Vec<Chatty<'_>> = Vec::new();
     // What a virtual card tells is the hypervisor's business.
     for device in known.into_iter().filter(|d| !matches!(d.bus, Bus::Virtio(_))) {
         let of = |name: &str| device.settings.coalesce.as_ref().and_then(|c| c.get(name)).copied();
@@ -53,21 +54,49 @@ fn look(subject: &Subject<'_>) -> Looked {
         };
         let name = &device.name;
         let frames = of("rx-frames").map_or_else(|| "-".into(), |n| n.to_string());
-        let mut one = Found::new(severity, format!("{name} interrupts for each packet"))
-            .seen(format!("ethtool -c {name}: rx-usecs, rx-frames"), format!("{usecs}, {frames}"))
-            // The report behind it had CPU time back, and the same rate.
-            .cost(if busy { 0.1 } else { 0.02 })
-            .sure(if busy { Confidence::Certain } else { Confidence::Likely });
+        let mut seen = vec![Evidence {
+            place: format!("ethtool -c {name}: rx-usecs, rx-frames"),
+            value: format!("{usecs}, {frames}"),
+        }];
         if busy {
-            one = one.seen("/proc/interrupts", format!("{rate:.0} per second for {name}"));
+            let value = format!("{rate:.0} per second for {name}");
+            seen.push(Evidence { place: "/proc/interrupts".into(), value });
         }
         if by_default {
-            one = one.seen("driver", format!("{driver} leaves it off by itself"));
+            let value = format!("{driver} leaves it off by itself");
+            seen.push(Evidence { place: format!("driver of {name}"), value });
         }
-        found.push(
-            one.remedy(format!("ethtool -C {name} rx-usecs 50  # up to 50 us more delay"))
-                .remedy("not where latency matters more than CPU time; measure both"),
-        );
+        chatty.push(Chatty { name, severity, busy, seen });
+    }
+    let mut found = Vec::new();
+    while let Some(first) = chatty.first() {
+        let severity = first.severity;
+        let alike: Vec<Chatty<'_>> = chatty.extract_if(.., |c| c.severity == severity).collect();
+        found.push(together(severity, alike));
     }
     Ok(found)
+}
+
+/// A card that interrupts for each packet.
+struct Chatty<'a> {
+    name: &'a str,
+    severity: Severity,
+    busy: bool,
+    seen: Vec<Evidence>,
+}
+
+/// One finding for cards that are equally grave.
+fn together(severity: Severity, cards: Vec<Chatty<'_>>) -> Found {
+    let names = listed(cards.iter().map(|c| c.name));
+    let verb = if cards.len() == 1 { "interrupts" } else { "interrupt" };
+    let busy = cards.iter().any(|c| c.busy);
+    let mut found = Found::new(severity, format!("{names} {verb} for each packet"))
+        // The report behind it had CPU time back, and the same rate.
+        .cost(if busy { 0.1 } else { 0.02 })
+        .sure(if busy { Confidence::Certain } else { Confidence::Likely });
+    for card in cards {
+        let step = format!("ethtool -C {} rx-usecs 50  # up to 50 us more delay", card.name);
+        found = found.all_seen(card.seen).remedy(step);
+    }
+    found.remedy("not where latency matters more than CPU time; measure both")
 }

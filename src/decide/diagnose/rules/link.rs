@@ -2,8 +2,9 @@
 
 use crate::decide::diagnose::subject::count;
 use crate::decide::diagnose::{Found, Load, Looked, Rule, Subject};
+use crate::model::condition::Condition;
 use crate::model::finding::{Confidence, Severity};
-use crate::model::snapshot::NetDev;
+use crate::model::snapshot::{NetDev, Snapshot};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -43,7 +44,61 @@ pub(super) const RULES: &[Rule] = &[
         load: Load::Better,
         look: pause,
     },
+    Rule {
+        id: "flapping-link",
+        what: "a link that comes and goes",
+        costs: "each time nothing passes for seconds, routes and sessions are made anew, and all that was \
+                set on the device by hand may be lost",
+        source: "Documentation/ABI/testing/sysfs-class-net (carrier_changes)",
+        reads: "carrier_changes of each port, time since boot",
+        load: Load::Better,
+        look: flaps,
+    },
 ];
+
+fn flaps(subject: &Subject<'_>) -> Looked {
+    let known = |d: &NetDev| subject.device(&d.name).and_then(|c| c.carrier_changes);
+    if subject.ports().all(|d| known(d).is_none()) {
+        return Err("no port tells how often its link changed".into());
+    }
+    let mut found = Vec::new();
+    for device in subject.ports() {
+        let Some(all) = known(device) else { continue };
+        let of = |_: &Snapshot, c: &Condition| {
+            c.devices.get(&device.name).and_then(|d| d.carrier_changes).unwrap_or(0)
+        };
+        let rose = subject.rose(of);
+        let hours = subject.condition.uptime.map(|seconds| (seconds / 3600.0).max(0.1));
+        let hourly = hours.map(|hours| all as f64 / hours);
+        // A few belong to booting, and a PC at a switch's port sleeps now and then.
+        let side = device.switch.is_some() || device.conduit.is_some();
+        let (severity, title) = match (rose, hourly) {
+            (Some(rose @ 2..), _) => (
+                Severity::Critical,
+                format!("{}'s link changed {rose} times in the window", device.name),
+            ),
+            (None, Some(hourly)) if all >= 40 && hourly >= 2.0 => (
+                if side { Severity::Notice } else { Severity::Warning },
+                format!(
+                    "{}'s link changed {all} times since boot, {hourly:.0} an hour",
+                    device.name
+                ),
+            ),
+            _ => continue,
+        };
+        found.push(
+            Found::new(severity, title)
+                .seen(format!("/sys/class/net/{}/carrier_changes", device.name), all)
+                .sure(if rose.is_some() { Confidence::Certain } else { Confidence::Likely })
+                .remedy("another cable, then another port or transceiver; dmesg says when")
+                .remedy(format!(
+                    "ethtool --set-eee {} eee off  # some pairs lose the link by it",
+                    device.name
+                )),
+        );
+    }
+    Ok(found)
+}
 
 fn half_duplex(subject: &Subject<'_>) -> Looked {
     if subject.ports().all(|d| d.full_duplex.is_none()) {
@@ -148,7 +203,7 @@ fn counted(
     device: &NetDev,
     wanted: fn(&str) -> bool,
 ) -> (u64, &'static str) {
-    let of = |snapshot: &crate::model::snapshot::Snapshot| {
+    let of = |snapshot: &Snapshot| {
         let Some(device) = snapshot.netdev(&device.name) else { return 0 };
         match count(&device.drops, wanted) {
             0 => count(&device.counters, wanted),

@@ -11,6 +11,7 @@ mod flow_offload;
 mod inert;
 mod interrupts;
 mod kernel;
+mod limits;
 mod link;
 mod mtu;
 mod netfilter;
@@ -37,6 +38,7 @@ pub(super) const ALL: &[&[Rule]] = &[
     netfilter::RULES,
     conntrack::RULES,
     softnet::RULES,
+    limits::RULES,
     rings::RULES,
     interrupts::RULES,
     offloads::RULES,

@@ -1,5 +1,6 @@
 //! Packet sizes that do not fit each other.
 
+use crate::decide::diagnose::subject::listed;
 use crate::decide::diagnose::{Found, Load, Looked, Rule, Subject};
 use crate::model::finding::{Confidence, Severity};
 use crate::model::snapshot::NetDev;
@@ -84,8 +85,26 @@ fn pppoe(subject: &Subject<'_>) -> Looked {
     Ok(found)
 }
 
-fn clamp(subject: &Subject<'_>) -> Looked {
+/// True if something clamps TCP's segment size; `None` where that is not known.
+fn clamps(subject: &Subject<'_>) -> Option<bool> {
     let path = &subject.snapshot.path;
+    let nft = path.nftables.as_ref().and_then(|n| n.clamps_mss);
+    let old: Option<bool> = match path.iptables_rules.is_empty() {
+        // Tables that are there and can't be read may hold it.
+        true if path.iptables.is_empty() => Some(false),
+        true => None,
+        false => Some(path.iptables_rules.iter().any(|t| t.clamps_mss == Some(true))),
+    };
+    let by_option = subject.condition.mtu_fix.values().any(|on| *on);
+    match (nft, old) {
+        (Some(true), _) | (_, Some(true)) => Some(true),
+        _ if by_option => Some(true),
+        (Some(false), Some(false)) => Some(false),
+        _ => None,
+    }
+}
+
+fn clamp(subject: &Subject<'_>) -> Looked {
     let wide = subject.ports().map(|d| d.mtu).max().unwrap_or(0);
     let narrow: Vec<&NetDev> = subject
         .snapshot
@@ -97,21 +116,11 @@ fn clamp(subject: &Subject<'_>) -> Looked {
     if subject.forwards() == Some(false) {
         return Ok(Vec::new());
     }
-    let nft = path.nftables.as_ref().and_then(|n| n.clamps_mss);
-    let old: Option<bool> = match path.iptables_rules.is_empty() {
-        // Tables that are there and can't be read may hold it.
-        true if path.iptables.is_empty() => Some(false),
-        true => None,
-        false => Some(path.iptables_rules.iter().any(|t| t.clamps_mss == Some(true))),
-    };
     let fixed: Vec<_> = subject.condition.mtu_fix.iter().collect();
-    let by_option = fixed.iter().any(|(_, on)| **on);
-    if nft == Some(true) || old == Some(true) || by_option {
-        return Ok(Vec::new());
-    }
-    let off_by_option = !fixed.is_empty();
-    if (nft.is_none() || old.is_none()) && !off_by_option {
-        return Err("the rules can't be read".into());
+    match clamps(subject) {
+        Some(true) => return Ok(Vec::new()),
+        None if fixed.is_empty() => return Err("the rules can't be read".into()),
+        _ => {}
     }
     let mut found = Found::new(
         Severity::Warning,
@@ -190,25 +199,37 @@ fn odd(subject: &Subject<'_>) -> Looked {
         return Err("no port's MTU can be read".into());
     }
     let most = ports.iter().map(|d| d.mtu).max().unwrap_or(0);
-    for device in &ports {
-        let mtu = device.mtu;
-        // Bridge ports follow; tunnels that come as USB or PCI cards (LTE) have what they have.
-        let narrow = mtu < 1500 && most >= 1500;
-        if mtu >= 1280 && !narrow {
-            continue;
-        }
-        let what = if mtu < 1280 { "too small for IPv6" } else { "smaller than the others" };
+    // Bridge ports follow; tunnels that come as USB or PCI cards (LTE) have what they have.
+    let narrow: Vec<&&NetDev> =
+        ports.iter().filter(|d| d.mtu < 1280 || (d.mtu < 1500 && most >= 1500)).collect();
+    // Whoever clamps the segments knows that the path is narrower.
+    let clamped = clamps(subject) == Some(true);
+    let small = narrow.iter().any(|d| d.mtu < 1280);
+    if let Some(least) = narrow.iter().map(|d| d.mtu).min().filter(|_| small || !clamped) {
+        let names = listed(narrow.iter().map(|d| d.name.as_str()));
+        let what = if small { "too small for IPv6" } else { "smaller than the others" };
         let mut one = Found::new(
             subject.on_router(Severity::Warning),
-            format!("{}'s MTU of {mtu} is {what}", device.name),
+            format!("{names}'s MTU of {least} is {what}"),
         )
-        .seen(file(&device.name), mtu)
         .cost(0.2)
         .sure(Confidence::Likely);
-        if let Some(other) = ports.iter().find(|d| d.mtu == most && d.name != device.name) {
+        for device in &narrow {
+            one = one.seen(file(&device.name), device.mtu);
+        }
+        if let Some(other) = ports.iter().find(|d| d.mtu == most && d.mtu > least) {
             one = one.seen(file(&other.name), most);
         }
-        found.push(one.remedy(format!("ip link set {} mtu 1500", device.name)));
+        // What lies behind decides: a larger MTU on a narrower path loses packets.
+        one = one.remedy(
+            "what the path behind it carries: ping -M do -s 1472 HOST BEHIND IT  # 1472 + 28 = 1500",
+        );
+        for device in &narrow {
+            one = one.remedy(format!("if that answers: ip link set {} mtu 1500", device.name));
+        }
+        found.push(one.remedy(
+            "if not, it is meant so: clamp TCP's segment size (linerate check no-mss-clamp)",
+        ));
     }
     let jumbo: Vec<&&NetDev> = ports.iter().filter(|d| d.mtu > 2000).collect();
     if let (Some(one), Some(other)) = (jumbo.first(), ports.iter().find(|d| d.mtu == 1500)) {
@@ -242,7 +263,11 @@ fn odd(subject: &Subject<'_>) -> Looked {
                 .seen(file(&device.name), device.mtu)
                 .seen(file(&under.name), under.mtu)
                 .cost(0.2)
-                .remedy(format!("ip link set {} mtu {}", under.name, device.mtu)),
+                .remedy(format!("ip link set {} mtu {}", device.name, under.mtu))
+                .remedy(format!(
+                    "or, if the path behind carries them: ip link set {} mtu {}",
+                    under.name, device.mtu
+                )),
         );
     }
     Ok(found)

@@ -55,18 +55,31 @@ fn drops(subject: &Subject<'_>) -> Looked {
     let Some((packets, dropped, when)) = counted(subject, |r| r.dropped) else {
         return Err("/proc/net/softnet_stat can't be read".into());
     };
+    // The counters are the machine's: what is a namespace's own can't be told.
+    if subject.intake.devices.iter().all(|d| d.is_veth()) {
+        return Err(
+            "softnet_stat counts for the whole machine, of which this is one namespace".into()
+        );
+    }
     if dropped == 0 {
         return Ok(Vec::new());
     }
     let share = dropped as f64 / (packets.max(1)) as f64;
     // One in ten thousand lost is what a TCP flow at 20 ms feels at 100 Mbit/s (Mathis).
-    let severity = if share >= 1e-4 { Severity::Warning } else { Severity::Notice };
+    // What was lost once, days ago, is nothing to mend today: 36 an hour are.
+    let rate = subject.condition.uptime.map(|seconds| dropped as f64 / seconds.max(60.0));
+    let goes_on = subject.window.is_some() || rate.is_none_or(|rate| rate >= 0.01);
+    let grave = share >= 1e-4 && goes_on;
+    let severity = if grave { Severity::Warning } else { Severity::Notice };
     let severity = if subject.window.is_some() { severity } else { subject.on_router(severity) };
     let backlog = subject.snapshot.path.sysctls.get("net.core.netdev_max_backlog").copied();
     let title = format!("{dropped} of {packets} packets were dropped for a full backlog {when}");
     let mut found = Found::new(severity, title)
         .seen("/proc/net/softnet_stat, column 2", dropped)
-        .cost(if share >= 1e-4 { 0.15 } else { 0.01 });
+        .cost(if grave { 0.15 } else { 0.01 });
+    if let Some(seconds) = subject.condition.uptime.filter(|_| subject.window.is_none()) {
+        found = found.seen("/proc/uptime", format!("{:.1} days", seconds / 86_400.0));
+    }
     if let Some(backlog) = backlog {
         let wanted = backlog.saturating_mul(4).clamp(4000, 100_000);
         found = found

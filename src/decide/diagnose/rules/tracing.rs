@@ -1,5 +1,6 @@
 //! Tracing and debugging that every packet pays for.
 
+use crate::decide::diagnose::subject::listed;
 use crate::decide::diagnose::{Found, Load, Looked, Rule, Subject};
 use crate::decide::kernel::check;
 use crate::decide::kernel::table::matters;
@@ -26,7 +27,49 @@ pub(super) const RULES: &[Rule] = &[
         load: Load::Apart,
         look: debug,
     },
+    Rule {
+        id: "packet-taps",
+        what: "a program that takes every packet of a device (softflowd, a forgotten tcpdump)",
+        costs: "each packet is run through the program's filter, and copied where it passes, before it is \
+                forwarded; how much that costs here was not measured",
+        source: "net/core/dev.c (ptype_all: __netif_receive_skb_core, dev_queue_xmit_nit); \
+                 net/packet/af_packet.c",
+        reads: "/proc/net/packet",
+        load: Load::Apart,
+        look: taps,
+    },
 ];
+
+fn taps(subject: &Subject<'_>) -> Looked {
+    let Some(taps) = &subject.condition.taps else {
+        return Err("/proc/net/packet can't be read".into());
+    };
+    // Only what forwarded packets pass; a socket that is bound to none takes those of all.
+    let passed = |index: &&u32| {
+        let device = subject.snapshot.netdevs.iter().find(|d| d.ifindex == **index);
+        **index == 0 || device.is_some_and(|d| d.kind.as_deref() != Some("wlan"))
+    };
+    let on: Vec<&u32> = taps.iter().filter(passed).collect();
+    if on.is_empty() {
+        return Ok(Vec::new());
+    }
+    let name = |index: &u32| {
+        let device = subject.snapshot.netdevs.iter().find(|d| d.ifindex == *index);
+        device.map_or_else(|| "all devices".to_owned(), |d| d.name.clone())
+    };
+    let names: Vec<String> = on.iter().map(|index| name(index)).collect();
+    let names = listed(names.iter().map(String::as_str));
+    let sockets = if on.len() == 1 { "a socket takes" } else { "sockets take" };
+    Ok(vec![
+        Found::new(Severity::Notice, format!("{sockets} every packet of {names}"))
+            .seen("/proc/net/packet: sockets for all protocols (0003)", on.len())
+            .sure(Confidence::Possible)
+            .remedy("ss -0 -p  # whose it is; a DHCP client's filter lets next to nothing through")
+            .remedy(
+                "end it, or let it see a sample (softflowd -s), or only what it needs (a filter)",
+            ),
+    ])
+}
 
 fn tracer(subject: &Subject<'_>) -> Looked {
     let Some(tracing) = &subject.condition.tracing else {
