@@ -237,11 +237,19 @@ impl Search {
         let open = |rate: &f64| {
             bounds.lower.is_none_or(|l| *rate > l) && bounds.upper.is_none_or(|u| *rate < u)
         };
+        let step = -(-target.width).ln_1p();
+        // Halfway between them before either: one of the two is then a bound that needs no trial.
+        if let (Some(lower), Some(upper)) = (hint.lower, hint.upper)
+            && (upper / lower).ln() <= 2.0 * step * (1.0 + EPSILON)
+            && let middle = (lower * upper).sqrt()
+            && open(&middle)
+        {
+            return Some(middle);
+        }
         let hinted = [hint.lower, hint.upper].into_iter().flatten().find(open);
         if let Some(rate) = hinted {
             return Some(rate);
         }
-        let step = -(-target.width).ln_1p();
         Some(match (bounds.lower, bounds.upper) {
             (None, None) => self.maximum,
             (None, Some(upper)) => self.below(target, upper, step),
