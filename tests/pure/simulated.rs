@@ -28,6 +28,10 @@ pub(crate) struct Truth {
     /// Whether the noise of a cell has Student's distribution with 3 degrees of freedom (of the
     /// same standard deviation) instead of the normal one.
     pub(crate) heavy: bool,
+    /// Whether one cell in ten dips by 30 to 70 %, as where something else uses the machine.
+    pub(crate) dips: bool,
+    /// Whether one direction alone is measured.
+    pub(crate) one_way: bool,
     /// Change from block to block, as a share; within a block it goes on evenly.
     pub(crate) drift: f64,
     /// Blocks.
@@ -48,6 +52,8 @@ impl Default for Truth {
             cv: 0.03,
             block_cv: 0.04,
             heavy: false,
+            dips: false,
+            one_way: false,
             drift: 0.0,
             blocks: 10,
             seed: 1,
@@ -70,7 +76,8 @@ fn heavy(rng: &mut fastrand::Rng) -> f64 {
 /// Runs the experiment in the mind.
 pub(crate) fn simulate(truth: &Truth) -> Experiment {
     let names: Vec<String> = truth.candidates.iter().map(|(n, _)| (*n).to_owned()).collect();
-    let directions = vec![Direction::Down, Direction::Up];
+    let mut directions = vec![Direction::Down, Direction::Up];
+    directions.truncate(if truth.one_way { 1 } else { 2 });
     let plan = design(&names, &names[0], &directions, truth.blocks, truth.seed).unwrap();
     let mut rng = fastrand::Rng::with_seed(truth.seed ^ 0x9e37_79b9_7f4a_7c15);
     let mut cells = Vec::new();
@@ -83,7 +90,11 @@ pub(crate) fn simulate(truth: &Truth) -> Experiment {
             for &direction in &step.directions {
                 let base = if direction == Direction::Down { 2.5e9_f64 } else { 2.2e9 };
                 let noise = if truth.heavy { heavy(&mut rng) } else { normal(&mut rng) };
-                let ln = (base * multiple).ln() + shared + truth.cv * noise;
+                let dip = match truth.dips && rng.u32(..10) == 0 {
+                    true => (0.3 + 0.4 * rng.f64()).ln(),
+                    false => 0.0,
+                };
+                let ln = (base * multiple).ln() + shared + truth.cv * noise + dip;
                 cells.push(Cell {
                     block: block.number,
                     position: step.position,

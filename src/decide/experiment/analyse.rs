@@ -191,8 +191,39 @@ pub fn compare(experiment: &Experiment, a: &str, b: &str) -> Option<Effect> {
     if a == b {
         return None;
     }
-    Effect::of(&Levels::new(experiment).contrasts(a, b, None), CONFIDENCE)
+    let levels = Levels::new(experiment);
+    levels.effect(&levels.contrasts(a, b, None))
 }
+
+/// `a` against `b` once more by ranks, one cell against one: what a few cells, or those that open
+/// and close the blocks, have claimed does not show here.
+#[must_use]
+pub fn second_look(experiment: &Experiment, a: &str, b: &str) -> Option<Effect> {
+    let levels = Levels::one_by_one(experiment);
+    levels.effect(&levels.contrasts(a, b, None))
+}
+
+/// Blocks in which a difference of `share` is shown in nine of ten experiments, where one cell varies
+/// by `cv`: its mean contrast must lie beyond the band by the interval's half and its own spread.
+#[must_use]
+pub fn blocks_to_show(share: f64, cv: f64, directions: usize) -> u32 {
+    // The baseline is measured three times in a block.
+    let sd = cv * (4.0 / 3.0 / directions.max(1) as f64).sqrt();
+    let beyond = share.ln_1p() - BAND.ln();
+    let enough = |blocks: &u32| {
+        let n = f64::from(*blocks);
+        let t = stats::t_quantile(CONFIDENCE, n - 1.0).unwrap_or(f64::INFINITY);
+        // One in ten standard normal values is below -1.2816.
+        beyond >= (t + 1.2816) * sd / n.sqrt()
+    };
+    (SHOWN_FROM..MOST_BLOCKS).find(enough).unwrap_or(MOST_BLOCKS)
+}
+
+/// The fewest blocks in which a sign-flip test can show anything, and the most that are worth naming.
+const SHOWN_FROM: u32 = 6;
+const MOST_BLOCKS: u32 = 1000;
+/// A difference that an experiment should not miss.
+const WORTH_FINDING: f64 = 0.03;
 
 /// True if more blocks would be a waste: every candidate's ratio to the baseline is known to 1 %
 /// or better. It looks at the width alone and never at the outcome, for stopping as soon as a
@@ -205,10 +236,9 @@ pub fn precise_enough(experiment: &Experiment) -> bool {
         experiment.candidates.iter().filter(|c| c.name != experiment.baseline).peekable();
     others.peek().is_some()
         && others.all(|c| {
-            Effect::of(&levels.contrasts(&c.name, &experiment.baseline, None), CONFIDENCE)
-                .is_some_and(|e| {
-                    stats::smallest_p(e.blocks) <= 1.0 - CONFIDENCE && e.half_width() <= BAND - 1.0
-                })
+            levels.effect(&levels.contrasts(&c.name, &experiment.baseline, None)).is_some_and(|e| {
+                stats::smallest_p(e.blocks) <= 1.0 - CONFIDENCE && e.half_width() <= BAND - 1.0
+            })
         })
 }
 
@@ -269,9 +299,7 @@ fn effects(experiment: &Experiment, levels: &Levels<'_>) -> Vec<CandidateResult>
         .map(|c| {
             let of = |direction| {
                 (c.name != baseline)
-                    .then(|| {
-                        Effect::of(&levels.contrasts(&c.name, baseline, direction), CONFIDENCE)
-                    })
+                    .then(|| levels.effect(&levels.contrasts(&c.name, baseline, direction)))
                     .flatten()
             };
             CandidateResult {
@@ -455,6 +483,26 @@ fn notes(
             "no effects of {} by themselves: not every combination of their levels is there",
             names.join(", ")
         ));
+    }
+    if let Some(deep) = levels.dips {
+        notes.push(format!(
+            "{deep} cells lie far below the others of their candidate: something else used the machine \
+             now and then. So candidates are compared one cell with one cell, by ranks"
+        ));
+    }
+    let noise = noise(experiment, levels);
+    let undecided = candidates.iter().any(|c| matches!(c.verdict, Verdict::Undecided(_)));
+    if let (Some(cv), true, None) = (noise.cv, undecided && !refused, levels.dips) {
+        let needed = blocks_to_show(WORTH_FINDING, cv, experiment.directions.len());
+        if needed as usize > levels.blocks.len() {
+            notes.push(format!(
+                "at this noise ({:.1} % a cell) a difference of {:.0} % may be missed; {}{needed} blocks \
+                 show it in nine of ten experiments",
+                cv * 100.0,
+                WORTH_FINDING * 100.0,
+                if needed == MOST_BLOCKS { "more than " } else { "" },
+            ));
+        }
     }
     // Of all of them the refusal tells.
     if !(unmeasured.is_empty() || refused) {

@@ -22,7 +22,7 @@ pub enum Leaning {
 pub struct Effect {
     /// Blocks that it rests on.
     pub blocks: usize,
-    /// Geometric mean of the blocks' ratios.
+    /// Geometric mean of the blocks' ratios; by ranks the middle of the means of each two of them.
     pub ratio: f64,
     /// Lower end of its interval.
     pub low: f64,
@@ -54,6 +54,29 @@ impl Effect {
             median: stats::median(&ratios)?,
             p: None,
         })
+    }
+
+    /// As [`Effect::of`], by the ranks of the contrasts: for cells of which some dip deep, in blocks
+    /// enough for that.
+    pub(super) fn by_ranks(contrasts: &[Option<f64>], confidence: f64) -> Option<Self> {
+        let plain = Self::of(contrasts, confidence)?;
+        let values: Vec<f64> = contrasts.iter().copied().flatten().collect();
+        let ranked = stats::rank_interval(&values, confidence);
+        Some(ranked.map_or(plain, |(middle, low, high)| Self {
+            ratio: middle.exp(),
+            low: low.exp(),
+            high: high.exp(),
+            ..plain
+        }))
+    }
+
+    /// The effect with an interval of at least `half` on each side, in logarithms.
+    pub(super) fn widened(self, half: f64) -> Self {
+        Self {
+            low: self.low.min(self.ratio * (-half).exp()),
+            high: self.high.max(self.ratio * half.exp()),
+            ..self
+        }
     }
 
     /// On which side of the band the whole interval lies, if it does.

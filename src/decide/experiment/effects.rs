@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::effect::Effect;
 use super::levels::Levels;
+use super::stats;
 use super::verdict::{self, Verdict};
-use super::{CONFIDENCE, stats};
 use crate::model::goal::{Design, Varied};
 use crate::model::measurement::Experiment;
 
@@ -77,7 +77,7 @@ pub(super) fn effects(experiment: &Experiment, levels: &Levels<'_>) -> Vec<Facto
             FactorEffect {
                 steps: at.iter().filter_map(|(f, level)| step(varied, *f, *level)).collect(),
                 observed: stats::mean(&values).map(f64::exp),
-                effect: Effect::of(contrast, CONFIDENCE),
+                effect: levels.effect(contrast),
                 verdict: Verdict::NotMeasured,
             }
         })

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::analyse::Analysis;
+use super::analyse::{Analysis, second_look};
 use super::line::usable_rate;
 use super::stats;
 use super::verdict::Verdict;
@@ -124,8 +124,10 @@ pub fn decide(experiment: &Experiment, analysis: &Analysis) -> Decision {
     let kept = kept(experiment);
     let broken = |name: &str| kept.iter().find(|k| k.candidate == name && !k.holds());
     let effect = |c: &super::CandidateResult| c.overall.as_ref().map_or(0.0, |e| e.ratio);
-    let better: Vec<_> =
-        analysis.candidates.iter().filter(|c| c.verdict == Verdict::Better).collect();
+    let (better, doubtful): (Vec<_>, Vec<_>) =
+        analysis.candidates.iter().filter(|c| c.verdict == Verdict::Better).partition(|c| {
+            second_look(experiment, &c.name, &experiment.baseline).is_some_and(|e| e.low > 1.0)
+        });
     let within = better.iter().filter(|c| broken(&c.name).is_none());
     if let Some(best) = within.max_by(|a, b| effect(a).total_cmp(&effect(b))) {
         return Decision::Apply { candidate: best.name.clone() };
@@ -134,6 +136,14 @@ pub fn decide(experiment: &Experiment, analysis: &Analysis) -> Decision {
         .iter()
         .filter_map(|c| Some(format!("{}: {}", c.name, broken(&c.name)?.told())))
         .collect();
+    if let ([], Some(first)) = (told.as_slice(), doubtful.first()) {
+        let base = &experiment.baseline;
+        return leave(format!(
+            "{} looks better than {base}, but not by ranks and one cell against one: a few cells, or \
+             those that open and close the blocks, make the difference",
+            first.name
+        ));
+    }
     if told.is_empty() {
         let base = &experiment.baseline;
         let percent = (super::BAND - 1.0) * 100.0;

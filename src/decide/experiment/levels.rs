@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::effect::Effect;
 use super::line::{self, AtLine, usable_rate};
-use super::stats;
+use super::{CONFIDENCE, stats};
 use crate::model::goal::Quantity;
 use crate::model::measurement::{CellRole, Direction, Experiment};
 
@@ -23,20 +24,44 @@ pub(super) struct Levels<'a> {
     pub(super) at_line: Vec<AtLine>,
     /// Blocks that were begun, ascending.
     pub(super) blocks: Vec<u32>,
+    /// Cells that lie far below others of their candidate and block, where there are several: then
+    /// candidates are compared one cell with one cell, by ranks. The mean of the baseline's three
+    /// cells would dip more often than a candidate's one, and less deep.
+    pub(super) dips: Option<usize>,
 }
+
+/// A cell dips that lies so many robust standard deviations below, and at least by 15 %.
+const DIP: (f64, f64) = (6.0, 0.162_5);
+/// From so many on, and such a share of all, dips are no accident.
+const DIPS: (usize, f64) = (2, 0.02);
 
 impl<'a> Levels<'a> {
     pub(super) fn new(experiment: &'a Experiment) -> Self {
+        Self::of(experiment, dips(experiment))
+    }
+
+    /// Cells one against one, whether they dip or not.
+    pub(super) fn one_by_one(experiment: &'a Experiment) -> Self {
+        Self::of(experiment, Some(0))
+    }
+
+    fn of(experiment: &'a Experiment, dips: Option<usize>) -> Self {
         let at_line = line::at_line(experiment);
         let (mut rates, mut responses) = (Responses::new(), Responses::new());
         let objective = experiment.goal.objective.terms();
         let mut terms = vec![Responses::new(); objective.len()];
         let mut blocks = BTreeSet::new();
-        for cell in &experiment.cells {
+        // Where one cell stands for the baseline, the one among the others does, if it is there.
+        let (body, ends): (Vec<_>, Vec<_>) =
+            experiment.cells.iter().partition(|cell| cell.role == CellRole::Body);
+        for cell in body.into_iter().chain(ends) {
             blocks.insert(cell.block);
             let Some(rate) = usable_rate(cell) else { continue };
             let direction = cell.measurement.direction;
             let key = (cell.block, cell.candidate.as_str(), direction);
+            if dips.is_some() && rates.contains_key(&key) {
+                continue;
+            }
             let by_cpu = at_line
                 .iter()
                 .any(|at| at.by_cpu && at.direction == direction)
@@ -53,7 +78,15 @@ impl<'a> Levels<'a> {
             }
         }
         let blocks = blocks.into_iter().collect();
-        Self { experiment, rates, responses, terms, at_line, blocks }
+        Self { experiment, rates, responses, terms, at_line, blocks, dips }
+    }
+
+    /// The effect that contrasts show.
+    pub(super) fn effect(&self, contrasts: &[Option<f64>]) -> Option<Effect> {
+        match self.dips {
+            Some(_) => Effect::by_ranks(contrasts, CONFIDENCE),
+            None => Effect::of(contrasts, CONFIDENCE),
+        }
     }
 
     /// Mean response of a candidate in a block. The baseline runs three times per block (open,
@@ -113,4 +146,31 @@ impl<'a> Levels<'a> {
         }
         ends.into_values().filter_map(|[open, close]| Some((open?, close?))).collect()
     }
+}
+
+/// Cells that dip, where there are enough of them for it to be no accident.
+fn dips(experiment: &Experiment) -> Option<usize> {
+    let mut cells: Vec<((&str, Direction), u32, f64)> = Vec::new();
+    for cell in &experiment.cells {
+        if let Some(rate) = usable_rate(cell) {
+            cells.push(((&cell.candidate, cell.measurement.direction), cell.block, rate.ln()));
+        }
+    }
+    // What is left of each without the middle of its candidate and direction, then of its block.
+    let mut by_candidate: BTreeMap<(&str, Direction), Vec<f64>> = BTreeMap::new();
+    cells.iter().for_each(|(kind, _, y)| by_candidate.entry(*kind).or_default().push(*y));
+    let middle = |of: &[f64]| stats::median(of).unwrap_or(0.0);
+    let usual: BTreeMap<_, f64> =
+        by_candidate.iter().map(|(kind, of)| (*kind, middle(of))).collect();
+    let mut by_block: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for (kind, block, y) in &mut cells {
+        *y -= usual.get(kind).copied().unwrap_or(0.0);
+        by_block.entry(*block).or_default().push(*y);
+    }
+    let of_block: BTreeMap<u32, f64> = by_block.iter().map(|(b, of)| (*b, middle(of))).collect();
+    let left = cells.iter().map(|(_, block, y)| y - of_block.get(block).copied().unwrap_or(0.0));
+    let left: Vec<f64> = left.collect();
+    let spread = 1.4826 * middle(&left.iter().map(|y| y.abs()).collect::<Vec<_>>());
+    let deep = left.iter().filter(|y| **y < -(DIP.0 * spread).max(DIP.1)).count();
+    (deep >= DIPS.0 && deep as f64 >= DIPS.1 * left.len() as f64).then_some(deep)
 }

@@ -30,8 +30,8 @@ mod tests;
 mod verdict;
 
 pub use analyse::{
-    Analysis, CandidateResult, Drift, Noise, Observed, Rate, RefusalCount, analyse, compare,
-    precise_enough,
+    Analysis, CandidateResult, Drift, Noise, Observed, Rate, RefusalCount, analyse, blocks_to_show,
+    compare, precise_enough, second_look,
 };
 pub use between::{Between, between};
 pub use design::{Block, DesignError, Turn, design};

@@ -175,6 +175,98 @@ pub fn smallest_p(blocks: usize) -> f64 {
     (1.0 - blocks as f64).exp2().min(1.0)
 }
 
+/// Probability that a standard normal value is below `z`, to 1e-7 (Abramowitz and Stegun 26.2.17).
+#[must_use]
+pub fn normal_below(z: f64) -> f64 {
+    let t = 1.0 / (1.0 + 0.231_641_9 * z.abs());
+    let sum = t
+        * (0.319_381_530
+            + t * (-0.356_563_782
+                + t * (1.781_477_937 + t * (-1.821_255_978 + t * 1.330_274_429))));
+    let tail = sum * (-z * z / 2.0).exp() / std::f64::consts::TAU.sqrt();
+    if z > 0.0 { 1.0 - tail } else { tail }
+}
+
+/// Tukey's studentised range: the width, in standard errors of one mean, that the range of `groups`
+/// equal means exceeds with a probability of one minus `confidence`, the standard deviation being
+/// known with `freedom` degrees of freedom. To 1e-4; `None` for fewer than two groups.
+#[must_use]
+pub fn studentised_range(confidence: f64, groups: usize, freedom: f64) -> Option<f64> {
+    let two = t_quantile(confidence, freedom)? * std::f64::consts::SQRT_2;
+    if groups <= 2 {
+        return (groups == 2).then_some(two);
+    }
+    let others = i32::try_from(groups - 1).ok()?;
+    // Probability that the range of as many standard normal values is below `width`.
+    let range_below = |width: f64| {
+        let step = 1.0 / 8.0;
+        let at = |i: i32| {
+            let z = f64::from(i) * step;
+            (-z * z / 2.0).exp() * (normal_below(z) - normal_below(z - width)).powi(others)
+        };
+        let sum: f64 = (-64..=64).map(at).sum();
+        f64::from(others + 1) * sum * step / std::f64::consts::TAU.sqrt()
+    };
+    // The same for a standard deviation that is itself estimated: its law, in 60 steps.
+    let spread = 1.0 / (2.0 * freedom).sqrt();
+    let law: Vec<(f64, f64)> = (-30..=50)
+        .map(|i| 1.0 + f64::from(i) * 0.2 * spread)
+        .filter(|s| *s > 0.0)
+        .map(|s| (s, ((freedom - 1.0) * s.ln() - freedom * (s * s - 1.0) / 2.0).exp()))
+        .collect();
+    let whole: f64 = law.iter().map(|(_, weight)| weight).sum();
+    let below = |q: f64| law.iter().map(|(s, w)| w * range_below(q * s)).sum::<f64>() / whole;
+    let (mut low, mut high) = (two, 2.0 * two);
+    while below(high) < confidence {
+        high *= 1.5;
+    }
+    while high - low > 1e-4 * low {
+        let middle = low.midpoint(high);
+        if below(middle) < confidence { low = middle } else { high = middle }
+    }
+    Some(low.midpoint(high))
+}
+
+/// Middle of a symmetric law, and an interval for it, by the ranks of the values (Hodges and
+/// Lehmann, Wilcoxon): a few values far away on either side hardly move it. `None` for so few values
+/// that no interval of that confidence exists.
+#[must_use]
+pub fn rank_interval(values: &[f64], confidence: f64) -> Option<(f64, f64, f64)> {
+    let mut means: Vec<f64> = Vec::with_capacity(values.len() * (values.len() + 1) / 2);
+    for (at, one) in values.iter().enumerate() {
+        means.extend(values.iter().skip(at).map(|other| one.midpoint(*other)));
+    }
+    means.order_by(f64::total_cmp);
+    // Of 2^n patterns of signs, the number that give each sum of positive ranks.
+    let n = values.len();
+    let tail = (1.0 - confidence) / 2.0;
+    let cut = if n <= EXACT_BLOCKS {
+        let mut ways = vec![0.0; means.len() + 1];
+        ways.first_mut().map(|none| *none = 1.0)?;
+        for rank in 1..=n {
+            for sum in (rank..ways.len()).rev() {
+                let more = ways.get(sum - rank).copied().unwrap_or(0.0);
+                ways.get_mut(sum).map(|w| *w += more)?;
+            }
+        }
+        let all = (n as f64).exp2();
+        let mut below = 0.0;
+        ways.iter()
+            .take_while(|w| {
+                below += **w;
+                below / all <= tail
+            })
+            .count()
+    } else {
+        let (n, z) = (n as f64, t_quantile(confidence, 1e9)?);
+        let sd = (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt();
+        (n * (n + 1.0) / 4.0 - z * sd).floor() as usize
+    };
+    let low = *means.get(cut.checked_sub(1)?)?;
+    let high = *means.get(means.len().checked_sub(cut)?)?;
+    Some((median(&means)?, low, high))
+}
+
 /// Holm's adjustment of p values for testing all of them at once, in the order given.
 #[must_use]
 pub fn holm(ps: &[f64]) -> Vec<f64> {
@@ -312,6 +404,44 @@ mod tests {
             assert!((p - smallest_p(blocks)).abs() < 1e-15, "{blocks} blocks: {p}");
         }
         assert!((smallest_p(5) - 1.0 / 16.0).abs() < 1e-15);
+    }
+
+    #[test]
+    fn the_studentised_range_is_the_one_of_scipy() {
+        // scipy 1.17: studentized_range.ppf(0.95, groups, freedom)
+        for (groups, freedom, theirs) in [
+            (2, 9.0, 3.199_173),
+            (3, 10.0, 3.876_777),
+            (4, 27.0, 3.870_086),
+            (10, 20.0, 5.007_883),
+            (16, 135.0, 4.938_145),
+            (64, 567.0, 5.841_486),
+            (64, 10.0, 7.800_205),
+        ] {
+            let ours = studentised_range(0.95, groups, freedom).unwrap();
+            assert!((ours / theirs - 1.0_f64).abs() < 5e-4, "{groups} {freedom}: {ours}, {theirs}");
+        }
+        assert_eq!(studentised_range(0.95, 1, 9.0), None);
+    }
+
+    #[test]
+    fn the_interval_by_ranks_is_that_of_wilcoxons_table() {
+        // n = 10, two-sided 5 %: the sum of ranks may be 8, so the 9th mean of each side bounds it.
+        let values = [1.0, 2.0, 4.0, 7.0, 11.0, 16.0, 22.0, 29.0, 37.0, 46.0];
+        let mut means: Vec<f64> = Vec::new();
+        for (at, a) in values.iter().enumerate() {
+            means.extend(values.iter().skip(at).map(|b| (a + b) / 2.0));
+        }
+        means.sort_by(f64::total_cmp);
+        let (_, low, high) = rank_interval(&values, 0.95).unwrap();
+        assert_eq!((low, high), (means[8], means[means.len() - 9]));
+        assert_eq!(rank_interval(&values[..5], 0.95), None, "five can't show 5 %");
+        let (middle, _, high) =
+            rank_interval(&[1.0, 1.1, 0.9, 1.0, 1.05, 0.95, 1e6], 0.95).unwrap();
+        assert!((middle - 1.0).abs() < 0.1 && high > 1.0, "{middle} {high}");
+        let many: Vec<f64> = (0..101).map(f64::from).collect();
+        let (middle, low, high) = rank_interval(&many, 0.95).unwrap();
+        assert!(middle == 50.0 && (43.0..46.0).contains(&low) && (54.0..57.0).contains(&high));
     }
 
     #[test]

@@ -68,11 +68,47 @@ impl Best {
     }
 }
 
+/// How far the means of equal candidates may lie apart.
+struct Range {
+    /// Studentised range times the standard deviation of one candidate's response in one block.
+    width: f64,
+}
+
+impl Range {
+    fn of(levels: &Levels<'_>, names: &[&str]) -> Self {
+        let (mut variances, mut blocks) = (Vec::new(), usize::MAX);
+        for (at, one) in names.iter().enumerate() {
+            for other in names.iter().skip(at + 1) {
+                let values: Vec<f64> =
+                    levels.contrasts(one, other, None).into_iter().flatten().collect();
+                let Some(mean) = stats::mean(&values).filter(|_| values.len() >= MIN_BLOCKS) else {
+                    continue;
+                };
+                let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+                // A contrast has the variance of two responses.
+                variances.push(squares / (values.len() as f64 - 1.0) / 2.0);
+                blocks = blocks.min(values.len());
+            }
+        }
+        let freedom = (names.len().saturating_sub(1) * blocks.saturating_sub(1)) as f64;
+        let range = stats::studentised_range(CONFIDENCE, names.len(), freedom);
+        let sd = stats::mean(&variances).map_or(f64::INFINITY, f64::sqrt);
+        Self { width: range.unwrap_or(f64::INFINITY) * sd }
+    }
+
+    /// Half of the interval of a difference over so many blocks.
+    fn half(&self, blocks: usize) -> f64 {
+        self.width / (blocks as f64).sqrt()
+    }
+}
+
 /// Finds the leader and what is tied with it.
 ///
 /// Means are compared as contrasts with the baseline, so that a candidate that missed a slow
-/// block gains nothing. The leader was chosen by its result, which would make plain intervals too
-/// optimistic: Bonferroni over the k-1 comparisons makes up for it.
+/// block gains nothing. The leader was chosen by its result among all, which would make plain
+/// intervals too optimistic: a difference must exceed what the range of as many equal candidates
+/// does (Tukey's studentised range, the spread being that of all pairs), and its own interval, for
+/// candidates may differ in how much they vary.
 pub(super) fn best(experiment: &Experiment, levels: &Levels<'_>) -> Option<Best> {
     let standing: Vec<(&str, Option<f64>)> = experiment
         .candidates
@@ -94,7 +130,8 @@ pub(super) fn best(experiment: &Experiment, levels: &Levels<'_>) -> Option<Best>
         .iter()
         .filter_map(|(n, m)| Some((*n, (*m)?)))
         .max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let confidence = 1.0 - (1.0 - CONFIDENCE) / (measured - 1) as f64;
+    let names = standing.iter().filter(|(_, mean)| mean.is_some()).map(|(name, _)| *name);
+    let range = Range::of(levels, &names.collect::<Vec<_>>());
 
     let mut best = Best {
         leader: leader.to_owned(),
@@ -106,8 +143,8 @@ pub(super) fn best(experiment: &Experiment, levels: &Levels<'_>) -> Option<Best>
         if name == leader {
             continue;
         }
-        let effect =
-            mean.and_then(|_| Effect::of(&levels.contrasts(leader, name, None), confidence));
+        let effect = mean.and_then(|_| levels.effect(&levels.contrasts(leader, name, None)));
+        let effect = effect.map(|e| e.widened(range.half(e.blocks)));
         match effect {
             None => best.unknown.push(name.to_owned()),
             Some(effect) if effect.side() == Some(Leaning::Better) => {
