@@ -29,6 +29,7 @@ mod reasons;
 mod replay;
 mod report;
 mod scenes;
+mod search;
 mod setup_script;
 mod show_schema;
 mod size;

@@ -39,15 +39,22 @@ use crate::model::snapshot::Snapshot;
 use crate::report::render::{Html, Render};
 use crate::report::tune as report;
 
-/// Blocks of a full experiment (measuring.md) and of a quick, exploratory one.
+/// Blocks of a full experiment: so many that a difference of 3 % shows in nine of ten where one cell
+/// varies by 2 %. Then those of a quick, exploratory one.
 const BLOCKS: u32 = 10;
+const BLOCKS_ONE_WAY: u32 = 17;
 const QUICK_BLOCKS: u32 = 5;
-/// Part of the time allowed that a search may take; the rest is for the experiment after it.
-const SEARCH_SHARE: f64 = 0.6;
+/// The fewest blocks in which a difference can be shown.
+const PROOF_BLOCKS: u32 = 6;
+/// Part of the time allowed that all blocks may take after a search; where they would take more,
+/// the search leaves time for the fewest.
+const PROOF_SHARE: f64 = 0.75;
 /// Ratio of the trials that an experiment with every combination takes to those of a search.
 const SEARCH_PART: usize = 4;
-/// Trials of a search among more combinations than that would leave anybody time for.
+/// Trials of a search among more combinations than that would leave anybody time for, and of one
+/// among so few that noise of 5 % would mislead a shorter one.
 const SEARCH_MOST: usize = 400;
+const SEARCH_LEAST: usize = 96;
 
 /// Runs the command.
 pub(super) fn run(context: &Context, args: &TuneArgs) -> Result<ExitCode> {
@@ -140,7 +147,7 @@ fn measure(job: &Job<'_>, router: &Router, source: &dyn Source) -> Result<Measur
             baseline: earlier.baseline.clone(),
             remarks: Vec::new(),
         },
-        None if args.search => search(job, &menu, router, source, seed, &mut searched)?,
+        None if args.search => search(job, &menu, router, source, (seed, begun), &mut searched)?,
         _ => menu.choose()?,
     };
     text::remarks(out, &chosen.remarks);
@@ -190,7 +197,7 @@ fn search(
     menu: &Menu<'_>,
     router: &Router,
     source: &dyn Source,
-    seed: u64,
+    (seed, begun): (u64, Duration),
     notes: &mut Vec<String>,
 ) -> Result<Chosen> {
     let Job { args, goal, stop, .. } = *job;
@@ -200,7 +207,7 @@ fn search(
     let all = space.count();
     let trials = all
         .and_then(|n| n.checked_mul(QUICK_BLOCKS as usize))
-        .map_or(SEARCH_MOST, |n| (n / SEARCH_PART).clamp(8, SEARCH_MOST));
+        .map_or(SEARCH_MOST, |n| (n / SEARCH_PART).clamp(SEARCH_LEAST, SEARCH_MOST));
     let words: Vec<String> =
         space.factors.iter().map(|f| format!("{}={}", f.name, f.levels.join(","))).collect();
     out.say(format_args!(
@@ -210,6 +217,7 @@ fn search(
     ));
     let mut directions = args.directions.clone();
     directions.dedup();
+    let proof = proof(args, goal, directions.len())?;
     let make = |point: &[usize]| menu.combination(&space, point);
     let hunt = Hunt {
         climb: menu.climb(&space, trials, seed),
@@ -217,7 +225,8 @@ fn search(
         objective: &goal.objective,
         directions: &directions,
         class: source.class(),
-        budget: args.budget.map(|b| Duration::from_secs_f64(b * SEARCH_SHARE)),
+        until: args.budget.map(|b| begun + Duration::from_secs_f64(b)),
+        proof,
         trials,
     };
     let found = router.search(hunt, &space.levels, source, stop, &mut |p| show_progress(out, p))?;
@@ -321,7 +330,7 @@ fn blank(
     source: &dyn Source,
     seed: u64,
 ) -> Experiment {
-    let blocks = args.blocks.unwrap_or(if args.quick { QUICK_BLOCKS } else { BLOCKS });
+    let blocks = blocks(args);
     let mut directions = args.directions.clone();
     directions.dedup();
     let mut experiment = Experiment {
@@ -353,15 +362,54 @@ fn blank(
     experiment
 }
 
+/// About how long a measurement takes whose load runs for `load` seconds.
+fn cell_seconds(load: f64, goal: &Goal) -> f64 {
+    // Round trips are probed idle for a second first; the time left takes a run of its own.
+    let idle = if goal.needs(Quantity::P99) { 1.0 } else { 0.0 };
+    let twice = goal.needs(Quantity::P99) && goal.needs(Quantity::Headroom);
+    (load + 0.1) * if twice { 2.0 } else { 1.0 } + idle
+}
+
+/// The measurements for which a search leaves time: those of all blocks, or of the fewest that can
+/// show anything where the time allowed is short.
+fn proof(args: &TuneArgs, goal: &Goal, directions: usize) -> Result<usize> {
+    let cell = cell_seconds(args.load.seconds + args.load.omit, goal);
+    // The best combinations, the baseline, and it again at both ends.
+    let cells = |blocks: u32| (tune::WORTH + 3) * directions * blocks as usize;
+    let seconds = |cells: usize| cells as f64 * cell;
+    let all = blocks(args);
+    let Some(budget) = args.budget else { return Ok(cells(all)) };
+    if seconds(cells(all)) <= budget * PROOF_SHARE {
+        return Ok(cells(all));
+    }
+    let fewest = cells(all.min(PROOF_BLOCKS));
+    let needed = seconds(fewest + SEARCH_LEAST / 4 * directions);
+    if needed > budget {
+        let why = format!(
+            "{budget:.0} s are too short for a search and for {} blocks that prove what it finds",
+            all.min(PROOF_BLOCKS)
+        );
+        return Err(Error::usage("search", why).hint(format!(
+            "allow at least --budget {:.0}, or make the runs shorter: --seconds",
+            needed.ceil()
+        )));
+    }
+    Ok(fewest)
+}
+
+fn blocks(args: &TuneArgs) -> u32 {
+    let mut directions = args.directions.clone();
+    directions.dedup();
+    let usual = if directions.len() == 1 { BLOCKS_ONE_WAY } else { BLOCKS };
+    args.blocks.unwrap_or(if args.quick { QUICK_BLOCKS } else { usual })
+}
+
 fn announce(out: &Output, experiment: &Experiment, limits: Limits, goal: &Goal) {
     let s = &experiment.scenario;
     let names: Vec<&str> = experiment.candidates.iter().map(|c| c.name.as_str()).collect();
     let cells = (names.len() + 2) * experiment.directions.len();
-    // Round trips are probed idle for a second first; the time left takes a run of its own.
-    let idle = if goal.needs(Quantity::P99) { 1.0 } else { 0.0 };
-    let twice = goal.needs(Quantity::P99) && goal.needs(Quantity::Headroom);
-    let cell = (s.seconds + s.omit + 0.1) * if twice { 2.0 } else { 1.0 } + idle;
-    let whole = cells as f64 * cell * f64::from(experiment.blocks);
+    let whole =
+        cells as f64 * cell_seconds(s.seconds + s.omit, goal) * f64::from(experiment.blocks);
     let time = limits.budget.map_or(whole, |b| b.as_secs_f64().min(whole));
     let through = match s.name.strip_prefix("iperf3 server ") {
         Some(server) => format!("with the iperf3 server {server}"),

@@ -1,5 +1,7 @@
 //! Searches over the offered rate, for the rate that a router forwards.
 //!
+//! (`climb` and `belief` are another search: for the best of many combinations of settings.)
+//!
 //! In come goals and the outcomes of trials, or points of offered and achieved rate; out go the
 //! next trial, bounds for each goal, or a knee. Nothing is touched: there is no clock, no traffic
 //! and no file here, and the caller measures.
@@ -22,6 +24,7 @@
 //! and the partial drop rate: the results for a goal that allows no loss, and for one that allows a
 //! little.
 
+mod belief;
 mod climb;
 mod goal;
 mod knee;

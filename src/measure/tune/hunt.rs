@@ -23,8 +23,11 @@ pub struct Hunt<'a> {
     pub directions: &'a [Direction],
     /// Kind of evidence.
     pub class: EvidenceClass,
-    /// No batch is begun after this time.
-    pub budget: Option<Duration>,
+    /// Moment at which the search and `proof` further measurements must be over: no batch is begun
+    /// that would, by the mean of those before, leave too little time for these.
+    pub until: Option<Duration>,
+    /// Measurements of the experiment in which what was found is proven.
+    pub proof: usize,
     /// Trials at most.
     pub trials: usize,
 }
@@ -38,7 +41,10 @@ pub struct Found {
 }
 
 /// Number of combinations worth an experiment.
-const WORTH: usize = 3;
+pub const WORTH: usize = 3;
+
+/// Time kept for the proof, as a multiple of what its measurements took in the search.
+const RESERVE: f64 = 1.2;
 
 /// Searches until the trials or the time are used up, or the user stops it.
 ///
@@ -62,12 +68,20 @@ pub fn hunt(
         left: None,
     };
     loop {
-        if what.budget.is_some_and(|b| clock::monotonic().saturating_sub(start) >= b) {
-            break;
-        }
         let batch = what.climb.next_batch();
         if batch.is_empty() {
             break;
+        }
+        if let Some(until) = what.until
+            && state.done > 0
+        {
+            let now = clock::monotonic();
+            let each = now.saturating_sub(start).as_secs_f64() / state.done as f64;
+            let to_come =
+                (batch.len() * what.directions.len()) as f64 + RESERVE * what.proof as f64;
+            if each * to_come > until.saturating_sub(now).as_secs_f64() {
+                break;
+            }
         }
         let mut responses = Vec::with_capacity(batch.len());
         for point in &batch {
@@ -95,5 +109,5 @@ pub fn hunt(
         }
         what.climb.take(&responses);
     }
-    Ok(Found { best: what.climb.best(WORTH), trials: what.climb.used() })
+    Ok(Found { best: what.climb.best(WORTH), trials: state.done / what.directions.len().max(1) })
 }

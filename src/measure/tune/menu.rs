@@ -259,9 +259,53 @@ impl<'a> Menu<'a> {
         Ok(found)
     }
 
+    /// The factors with the levels that this kernel takes: each that is more than a fact of the
+    /// snapshot is set once. A remark for each that it refuses.
+    fn accepted(&self, factors: &[Factor], remarks: &mut Vec<Remark>) -> Result<Vec<Factor>> {
+        let ground = self.ground();
+        let mut accepted = Vec::new();
+        for factor in factors {
+            let mut levels = Vec::new();
+            for level in &factor.levels {
+                let one = (std::slice::from_ref(factor), std::slice::from_ref(level));
+                // A level that can't be had at all is told of by `possible`; a service takes
+                // seconds to start, and the planner has seen whether it is there.
+                let made = ground.combine(one.0, one.1).ok().filter(|made| {
+                    let service = |c: &Change| matches!(c.knob, Knob::Service { .. });
+                    made.changes().next().is_some() && !made.changes().any(service)
+                });
+                match made.map(|made| self.router.refusal(&made)).transpose()?.flatten() {
+                    None => levels.push(level.clone()),
+                    Some(refusal) => remarks.push(Remark::LeftOut {
+                        what: format!("{}={level}", factor.name),
+                        why: refusal.to_string(),
+                    }),
+                }
+            }
+            if levels.len() > 1 || levels.len() == factor.levels.len() {
+                accepted.push(Factor { name: factor.name.clone(), levels });
+            } else {
+                let why = match levels.as_slice() {
+                    [only, ..] => format!("{only} is all that is left of it"),
+                    [] => "none of its levels is left".to_owned(),
+                };
+                remarks.push(Remark::LeftOut { what: factor.name.clone(), why });
+            }
+        }
+        if accepted.is_empty() && !factors.is_empty() {
+            let why: Vec<String> = remarks.iter().map(ToString::to_string).collect();
+            let why = format!("nothing is left to vary: {}", why.join("; "));
+            return Err(unfit(Unfit::NotHere(why)));
+        }
+        Ok(accepted)
+    }
+
     fn factorial(&self, factors: &[Factor], mut remarks: Vec<Remark>) -> Result<Chosen> {
         let ground = self.ground();
-        let (mut candidates, varied, not_here) = ground.factorial(factors).map_err(unfit)?;
+        // Too many are refused before the first of them is tried.
+        ground.factorial(factors).map_err(unfit)?;
+        let factors = self.accepted(factors, &mut remarks)?;
+        let (mut candidates, varied, not_here) = ground.factorial(&factors).map_err(unfit)?;
         remarks.extend(left_out(not_here));
         let baseline = self.baseline(&mut candidates)?;
         ground.finish(&mut candidates);
@@ -304,6 +348,7 @@ impl<'a> Menu<'a> {
         let ground = self.ground();
         let (asked, mut remarks) = self.factors()?;
         let asked = if asked.is_empty() { ground.placements() } else { asked };
+        let asked = self.accepted(&asked, &mut remarks)?;
         let (factors, not_here) = ground.possible(&asked).map_err(unfit)?;
         remarks.extend(left_out(not_here));
         if factors.iter().any(|f| f.name == "irqbalance") {
@@ -357,12 +402,7 @@ impl<'a> Menu<'a> {
             Some(predicted.largest + 1e-3 * predicted.handovers)
         });
         let sizes: Vec<usize> = space.factors.iter().map(|f| f.levels.len()).collect();
-        let mut starts = space.starts.clone();
-        let count = sizes.iter().try_fold(1_usize, |n, size| n.checked_mul(*size));
-        if count.is_some_and(|n| n <= ENUMERATED) {
-            starts.extend(best_by(&sizes, &prior));
-        }
-        Climb::new(sizes, starts, trials, prior, seed)
+        Climb::new(sizes, space.starts.clone(), trials, prior, seed)
     }
 
     /// A combination of a space.
@@ -415,36 +455,6 @@ impl<'a> Menu<'a> {
             })
         };
         experiment.predictions = experiment.candidates.iter().filter_map(predict).collect();
-    }
-}
-
-/// Spaces up to this size are ranked by the model as a whole.
-const ENUMERATED: usize = 4096;
-/// So many of them are starts.
-const STARTS: usize = 10;
-
-fn best_by(sizes: &[usize], prior: &Prior<'_>) -> Vec<Vec<usize>> {
-    let mut point = vec![0; sizes.len()];
-    let mut best: Vec<(f64, Vec<usize>)> = Vec::new();
-    loop {
-        if let Some(load) = prior(&point) {
-            let at = best.iter().position(|(l, _)| load < *l).unwrap_or(best.len());
-            best.insert(at, (load, point.clone()));
-            best.truncate(STARTS);
-        }
-        // The next one, as an odometer counts.
-        let mut places = point.iter_mut().zip(sizes);
-        let carried = places.all(|(digit, size)| {
-            *digit += 1;
-            let over = *digit >= *size;
-            if over {
-                *digit = 0;
-            }
-            over
-        });
-        if carried {
-            return best.into_iter().map(|(_, point)| point).collect();
-        }
     }
 }
 

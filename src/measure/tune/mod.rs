@@ -20,7 +20,7 @@ mod source;
 mod tests;
 mod workbench;
 
-pub use hunt::{Found, Hunt, hunt};
+pub use hunt::{Found, Hunt, WORTH, hunt};
 pub use menu::{Asked, Chosen, Menu, Remark, Space};
 pub use resume::{Differs, go_on};
 pub use router::Router;

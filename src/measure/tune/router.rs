@@ -11,7 +11,7 @@ use super::hunt::{Found, Hunt, hunt};
 use super::source::Source;
 use super::{Limits, Progress, Rig, run};
 use crate::change::apply::{Applied, Changer, Hold, Session, deadman, knob};
-use crate::error::{Error, Result};
+use crate::error::{Error, ExitCode, Result};
 use crate::machine::discover;
 use crate::machine::host::{HostRead, Live};
 use crate::machine::store::Lock;
@@ -130,6 +130,21 @@ impl Router {
                 deadman::put_off(self.lock(), &mut armed, watchdog.reach)
             }
             None => Ok(()),
+        }
+    }
+
+    /// Sets the router up as `candidate` says, and puts everything back. Returns the kernel's
+    /// refusal, if it refuses a setting.
+    ///
+    /// # Errors
+    /// Fails if a setting can't be looked up, journalled or put back.
+    pub fn refusal(&self, candidate: &Candidate) -> Result<Option<Error>> {
+        self.put_off()?;
+        let mut session = self.changer.open(std::slice::from_ref(candidate))?;
+        match session.set(&candidate.name) {
+            Ok(_) => session.restore().map(|()| None),
+            Err(e) if e.code() == ExitCode::RolledBack => Ok(Some(e)),
+            Err(e) => Err(e),
         }
     }
 
