@@ -343,6 +343,10 @@ fn a_deadline_with_a_digit_changed_is_not_believed() {
         fs::write(&file, &other).unwrap();
         assert_eq!(scene.waits(), None, "{}", String::from_utf8_lossy(&other));
     }
+    // Earlier versions wrote no checksum.
+    let json = whole.iter().rposition(|&byte| byte == b' ').unwrap();
+    fs::write(&file, &whole[..json]).unwrap();
+    assert_eq!(scene.waits().as_ref(), Some(&scene.armed));
 }
 
 #[test]

@@ -145,8 +145,9 @@ impl StateDir {
     fn read_small<T: DeserializeOwned>(&self, path: &Path) -> Result<Option<T>> {
         match fs::read(path) {
             Ok(bytes) => {
-                let json = bytes.strip_suffix(b"\n").and_then(checked);
-                Ok(json.and_then(|json| serde_json::from_slice(json).ok()))
+                // Earlier versions wrote the JSON alone, which a line with a checksum is not.
+                let json = bytes.strip_suffix(b"\n").and_then(checked).unwrap_or(&bytes);
+                Ok(serde_json::from_slice(json).ok())
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(self.refused("read", path, &e)),
