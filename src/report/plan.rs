@@ -33,6 +33,7 @@ pub fn document(
     reason.extend(evidence.map(|e| Block::prose(format!("where the work is: by {}", e.words()))));
     document.blocks(reason);
     document.blocks([match chosen.changes().next() {
+        None if candidates.planned.is_none() => Block::prose("nothing to propose"),
         None => Block::prose("nothing to change: the router is set up this way already"),
         Some(_) => Block::Table(changes(chosen.changes())),
     }]);

@@ -87,8 +87,11 @@ pub fn candidates_for(snapshot: &Snapshot, request: &Request) -> Candidates {
     let peers = peers(snapshot);
     match planned::planned(snapshot, &request.traffic, request.profile, &peers) {
         Ok(planned) => {
-            let mut others = found.list.iter_mut().skip(1);
-            match others.find(|c| sets_the_same(c, &planned.candidate)) {
+            let same = |c: &&mut Candidate| sets_the_same(c, &planned.candidate);
+            match found.list.iter_mut().find(same) {
+                Some(other) if other.name == name::AS_FOUND => {
+                    found.folded.push((name::PLANNED, other.name.clone()));
+                }
                 Some(other) => {
                     // The planner's reasons have figures.
                     other.settings.clone_from(&planned.candidate.settings);

@@ -20,16 +20,22 @@ const NONE: f64 = 1.05;
 /// The range over the worlds is made wider: a ratio to this power at its ends ...
 const WIDER: f64 = 1.25;
 /// ... and at least so much each way. Then 8 of 10 measured ratios lie in it (`docs/planning.md`).
-const LEAST: f64 = 1.4;
+pub const LEAST: f64 = 1.4;
 
 /// A ratio with the range that was calibrated on published outcomes.
 #[must_use]
 pub fn calibrated(times: Range) -> Range {
+    widened(times, LEAST)
+}
+
+/// A ratio with its range over the worlds made wider, by so much each way at least.
+#[must_use]
+pub fn widened(times: Range, least: f64) -> Range {
     let wider = |figure: f64| figure.max(1e-6).powf(WIDER);
     Range {
-        low: wider(times.low).min(times.mid / LEAST),
+        low: wider(times.low).min(times.mid / least),
         mid: times.mid,
-        high: wider(times.high).max(times.mid * LEAST),
+        high: wider(times.high).max(times.mid * least),
     }
 }
 
@@ -44,23 +50,21 @@ pub struct Gain {
     pub bottleneck: String,
     /// True if the links are full as found.
     pub carried: bool,
+    /// Gain with packets so small that no link is full first, where only they gain.
+    pub small: Option<(Direction, Range)>,
 }
 
 impl Gain {
     /// Makes the gain of one state over another.
     #[must_use]
     pub fn of(now: &Prediction, then: &Prediction) -> Option<Self> {
-        let told = |direction: Direction| Some((direction, then.times(now, direction)?));
-        let all = [Direction::Down, Direction::Up, Direction::Both].map(told);
-        let mut best: Option<(Direction, Range)> = None;
-        for (direction, times) in all.into_iter().flatten() {
-            if best.is_none_or(|(_, most)| times.mid > most.mid * 1.05) {
-                best = Some((direction, times));
-            }
-        }
-        let (direction, times) = best?;
+        let (direction, times) = most(&|direction| then.times(now, direction))?;
         let times = calibrated(times);
-        Some(Self { direction, times, bottleneck: then.full_first(), carried: now.carried })
+        let alone = !now.carried && times.mid < NONE;
+        let small = most(&|direction| then.ratio(now, direction));
+        let small = small.filter(|(_, times)| alone && times.mid >= NONE);
+        let small = small.map(|(direction, times)| (direction, calibrated(times)));
+        Some(Self { direction, times, bottleneck: then.full_first(), carried: now.carried, small })
     }
 
     /// True if the gain is worth a word.
@@ -72,22 +76,41 @@ impl Gain {
     /// Words for the gain: `about 1.8 times down (1.4 to 2.3), bottleneck then: CPU2`.
     #[must_use]
     pub fn words(&self) -> String {
-        if !self.is_any() {
-            return "none".into();
-        }
-        let way = match self.direction {
-            Direction::Down => "down",
-            Direction::Up => "up",
-            Direction::Both => "both ways",
+        let about = |direction: Direction, times: Range| {
+            let way = match direction {
+                Direction::Down => "down",
+                Direction::Up => "up",
+                Direction::Both => "both ways",
+            };
+            format!(
+                "about {:.1} times {way} ({:.1} to {:.1}), bottleneck then: {}",
+                times.mid,
+                times.low.max(0.9),
+                times.high,
+                self.bottleneck
+            )
         };
-        format!(
-            "about {:.1} times {way} ({:.1} to {:.1}), bottleneck then: {}",
-            self.times.mid,
-            self.times.low.max(0.9),
-            self.times.high,
-            self.bottleneck
-        )
+        match self.small {
+            _ if self.is_any() => about(self.direction, self.times),
+            Some((direction, times)) => format!(
+                "none with full frames, which fill the links first; with small ones {}",
+                about(direction, times)
+            ),
+            None => "none".into(),
+        }
     }
+}
+
+/// The direction with the largest figure; of about equal ones the first.
+fn most(figure: &dyn Fn(Direction) -> Option<Range>) -> Option<(Direction, Range)> {
+    let mut best: Option<(Direction, Range)> = None;
+    for direction in [Direction::Down, Direction::Up, Direction::Both] {
+        let Some(times) = figure(direction) else { continue };
+        if best.is_none_or(|(_, most)| times.mid > most.mid * 1.05) {
+            best = Some((direction, times));
+        }
+    }
+    best
 }
 
 /// A candidate with what it lets through.
@@ -154,7 +177,11 @@ pub fn headline(
     let found = candidates.get(name::AS_FOUND);
     let now = found.map(|c| model.predict(c)).transpose()?.flatten();
     let then = model.predict(chosen)?;
+    let left = candidates.left_out.iter().find(|(left, _)| *left == name::PLANNED);
     let Some((now, then)) = now.zip(then) else {
+        if let Some((_, why)) = left {
+            return Ok(format!("expected gain: none: {why}"));
+        }
         return Ok("expected gain: not known, for it is not known which CPUs handle the packets \
                    as it is"
             .into());

@@ -57,7 +57,7 @@ pub use candidates::{Candidates, Request, candidates, candidates_for, complete, 
 pub use choice::{Explanation, Wanted, explain, plan_of};
 pub use costs::Costs;
 pub use fit::{Fit, Term, fit};
-pub use gain::{Gain, Rated, calibrated, headline, rated};
+pub use gain::{Gain, LEAST, Rated, calibrated, headline, rated, widened};
 pub use index::Bug;
 pub use intake::{Intake, Source};
 pub use lookup::{CandidateName, NoCandidate, find, named};

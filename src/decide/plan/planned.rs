@@ -191,11 +191,35 @@ impl Writer<'_> {
             Some(_) => format!("stays on {cpu}{size}"),
             None => format!("to {cpu}{size}"),
         };
+        let reason = if self.is_beside_its_receive_line(index, place)? {
+            format!(
+                "{reason}; it has room beside the receive line, whose stack stage goes elsewhere"
+            )
+        } else {
+            reason
+        };
         Ok(if line.thread {
             format!("polls in this thread, not in the interrupt: {reason}")
         } else {
             reason
         })
+    }
+
+    /// True of a line that only completes, on the CPU of a line that receives for the same card and
+    /// hands the stack stage over.
+    fn is_beside_its_receive_line(&self, index: LineIx, place: PlaceIx) -> Result<bool, Bug> {
+        let device = &self.problem.lines.at(index)?.device;
+        if self.problem.queues_of(index).next().is_some() {
+            return Ok(false);
+        }
+        for (number, queue) in self.problem.queues.each().filter(|(_, q)| q.device == *device) {
+            let mask = self.placement().masks.at(number)?;
+            let at = queue.line.map(|l| self.placement().lines.at(l)).transpose()?.copied();
+            if at.flatten() == Some(place) && !mask.is_empty() && !mask.contains(&place) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn uneven(&self) -> bool {

@@ -428,8 +428,7 @@ impl<'a> Poser<'a> {
             (false, _) => "through".into(),
         };
         let link = link(wan).zip(link(lan)).map(|(a, b): (f64, f64)| a.min(b));
-        // On the same entries the ways differ in nothing.
-        let alike = !sided && wan.len() == lan.len() && wan.len() != 1;
+        let alike = variant.is_alike();
         let known = |direction| sided.then_some(direction);
         let down = self.way(known(Direction::Down), name(wan, "down"), link);
         let up =
@@ -691,9 +690,7 @@ impl<'a> Poser<'a> {
         let mut all = Vec::new();
         for variant in &flowing.variants {
             let Some((down, direction, words)) = ways.next() else { break };
-            let alike =
-                !variant.sided && variant.wan.len() == variant.lan.len() && variant.wan.len() != 1;
-            if alike {
+            if variant.is_alike() {
                 let both = Some(Direction::Both);
                 let ways = vec![(down, 1.0)];
                 all.push(Pattern { slot: both, direction: both, words, ways });

@@ -21,7 +21,7 @@ use super::problem::{Line, Mask, Placement, Problem};
 /// Regret in a world around the middle counts this much of that in the middle one.
 const AROUND: f64 = 0.2;
 /// Regrets this close together are equal; then the simplest wins.
-const EQUAL: f64 = 0.015;
+const EQUAL: f64 = 0.02;
 /// A state that is set already stays as long as it is not worse than the best by more.
 const STAYS: f64 = 0.02;
 /// Distance that the answer may stay below a peer in the middle world ...
@@ -628,6 +628,12 @@ impl<'a> Search<'a> {
     fn simpler(&self, from: &Placement, today: &Placement) -> Result<Vec<Placement>, Bug> {
         let mut all = Vec::new();
         let problem = self.problem();
+        for pattern in Pattern::ALL {
+            let mut alike = from.clone();
+            self.masks(&mut alike, pattern)?;
+            alike.uppers.clone_from(&from.uppers);
+            all.push(alike);
+        }
         let mut devices: Vec<&str> = problem.queues.iter().map(|q| q.device.as_str()).collect();
         devices.dedup();
         for device in devices {
@@ -695,6 +701,8 @@ impl<'a> Search<'a> {
             cost += if first == at || !several(line) { 0.0 } else { 1.0 };
         }
         let mut shapes: BTreeMap<&str, usize> = BTreeMap::new();
+        // What comes in on one CPU goes to the same others.
+        let mut targets: BTreeMap<Option<PlaceIx>, &Mask> = BTreeMap::new();
         for (index, queue) in problem.queues.each() {
             let mask = placement.masks.at(index)?;
             cost += if *mask == queue.before { 0.0 } else { 1.0 };
@@ -716,6 +724,7 @@ impl<'a> Search<'a> {
                 || mask.len() == usable
                 || (mask.len() + 1 == usable && at.is_some_and(|at| !mask.contains(&at)));
             cost += if plain { 0.0 } else { 0.25 };
+            cost += if *targets.entry(at).or_insert(mask) == mask { 0.0 } else { 1.0 };
         }
         for (index, upper) in problem.uppers.each() {
             cost += if *placement.uppers.at(index)? == upper.before { 0.0 } else { 1.0 };

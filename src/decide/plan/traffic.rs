@@ -146,6 +146,17 @@ pub(super) struct Variant<'a> {
     pub(super) measured: Option<(f64, f64)>,
 }
 
+impl Variant<'_> {
+    /// True if the ways differ in nothing: the same entries on both sides.
+    pub(super) fn is_alike(&self) -> bool {
+        let pairs = || self.wan.iter().zip(&self.lan);
+        let same = |(a, b): (&Entry<'_>, &Entry<'_>)| {
+            (&a.device.name, &a.above) == (&b.device.name, &b.above)
+        };
+        !self.sided && self.wan.len() == self.lan.len() && pairs().all(same)
+    }
+}
+
 /// The groups that the traffic flows between, and how that is known.
 #[derive(Debug, Clone)]
 pub(super) struct Flowing<'a> {

@@ -168,29 +168,52 @@ proptest! {
 
     #[test]
     fn planning_on_the_planned_machine_changes_nothing(snapshot in any_router(4, 3)) {
-        let first = candidates(&snapshot);
-        let chosen = first.get(&first.preferred).unwrap();
-        let then = set(&snapshot, chosen);
-        let again = candidates(&then);
-        let second = again.get(&again.preferred).unwrap();
-        let changes: Vec<String> =
-            second.changes().map(|c| format!("{} {} -> {}", c.knob, c.before, c.after)).collect();
-        prop_assert!(changes.is_empty(), "{changes:?} after {:?}", chosen.settings);
+        is_fixed(&snapshot);
     }
 
     #[test]
     fn no_peer_is_much_better_without_being_named(snapshot in any_router(6, 3)) {
-        let problem = posed(&snapshot);
-        let judge = Judge::new(&problem).unwrap();
-        let rules = peers(&snapshot);
-        let made = plan_of(&snapshot, &Traffic::default(), Profile::Router);
-        let own = judge.judge(&cost::place(&problem, &made.candidate)).unwrap();
-        for peer in &rules {
-            let theirs = judge.judge(&cost::place(&problem, peer)).unwrap();
-            let (middle, any) = judge.below(&own, &theirs);
-            if middle > BELOW + 1e-6 || any > FAR_BELOW + 1e-6 {
-                prop_assert!(made.candidate.reason.contains(&peer.name), "{}: {middle} {any}", peer.name);
-            }
+        names_better_peers(&snapshot);
+    }
+}
+
+fn is_fixed(snapshot: &Snapshot) {
+    let first = candidates(snapshot);
+    let chosen = first.get(&first.preferred).unwrap();
+    let then = set(snapshot, chosen);
+    let again = candidates(&then);
+    let second = again.get(&again.preferred).unwrap();
+    let changes: Vec<String> =
+        second.changes().map(|c| format!("{} {} -> {}", c.knob, c.before, c.after)).collect();
+    assert!(changes.is_empty(), "{changes:?} after {:?}", chosen.settings);
+}
+
+fn names_better_peers(snapshot: &Snapshot) {
+    let problem = posed(snapshot);
+    let judge = Judge::new(&problem).unwrap();
+    let rules = peers(snapshot);
+    let made = plan_of(snapshot, &Traffic::default(), Profile::Router);
+    let own = judge.judge(&cost::place(&problem, &made.candidate)).unwrap();
+    for peer in &rules {
+        let theirs = judge.judge(&cost::place(&problem, peer)).unwrap();
+        let (middle, any) = judge.below(&own, &theirs);
+        if middle > BELOW + 1e-6 || any > FAR_BELOW + 1e-6 {
+            let reason = &made.candidate.reason;
+            assert!(reason.contains(&peer.name), "{}: {middle} {any}: {reason}", peer.name);
         }
+    }
+}
+
+#[test]
+#[ignore = "slow: make test runs it"]
+fn three_hundred_routers_are_fixed_points_and_no_worse_than_any_peer() {
+    use proptest::strategy::{Strategy, ValueTree};
+    use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    for _ in 0..300 {
+        let snapshot = any_router(6, 3).new_tree(&mut runner).unwrap().current();
+        is_fixed(&snapshot);
+        names_better_peers(&snapshot);
     }
 }
