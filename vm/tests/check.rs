@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use common::codes;
-use linerate_vm::{Machine, Nic};
+use linerate_vm::{Machine, Nic, Outcome};
 use serde_json::Value;
 
 /// eth0 and eth2 are the router's, eth1 is the peer of both.
@@ -88,6 +88,26 @@ check bridge-netfilter
 brctl delbr br0
 
 check last
+
+# Where packets are lost and where their time goes, on a kernel that gives its reasons. The table of
+# connections is full with one, so that of twelve probes, each a connection, ten or more are dropped.
+modprobe -a veth nft_masq nft_chain_nat nft_ct
+step up linerate lab up
+echo 1 >/proc/sys/net/netfilter/nf_conntrack_max
+(sleep 1; linerate lab shell lan -- traceroute -n -f 64 -m 64 -q 12 -w 1 198.18.2.2) >/dev/null 2>&1 &
+step reasons linerate check --losses 16 --json
+step full linerate lab shell router -- linerate check --losses --json
+echo 65536 >/proc/sys/net/netfilter/nf_conntrack_max
+step down linerate lab down
+
+linerate bench nat --seconds 20 --omit 0 -P 2 --direction down >/dev/null 2>&1 &
+bench=$!
+sleep 4
+step profile linerate profile 3 --json --top 400
+echo 500 >/proc/sys/kernel/perf_event_max_sample_rate
+step profile-slow linerate profile 2 --json
+kill $bench 2>/dev/null
+wait $bench
 "#;
 
 /// The findings at that level or above, by rule.
@@ -101,7 +121,7 @@ fn found(text: &str, levels: &[&str]) -> BTreeMap<String, Value> {
 #[test]
 fn planted_faults_are_named_and_gone_when_taken_back() {
     let mut machine = Machine::new(4, &[Nic::Vmxnet3, Nic::Vmxnet3, Nic::E1000e]);
-    machine.timeout = Duration::from_secs(300);
+    machine.timeout = Duration::from_secs(420);
     let mut contents = common::contents(&["vmxnet3", "e1000e"], SCRIPT);
     contents.offer.extend(["bridge", "br_netfilter"]);
     if !common::copy_program(&mut contents, "ethtool", "/usr/sbin/ethtool") {
@@ -115,7 +135,18 @@ fn planted_faults_are_named_and_gone_when_taken_back() {
     let all = ["info", "notice", "warning", "critical"];
     let of = |step: &str, levels: &[&str]| found(&outcome.text(&format!("{step}.out")), levels);
 
-    for step in ["booted", "plan", "apply", "tuned", "lone-cpu-back", "last"] {
+    for step in [
+        "booted",
+        "plan",
+        "apply",
+        "tuned",
+        "lone-cpu-back",
+        "last",
+        "up",
+        "reasons",
+        "full",
+        "down",
+    ] {
         assert_eq!(codes[step], 0, "{step}: {}", outcome.output);
     }
     for step in ["booted", "tuned", "last"] {
@@ -141,4 +172,46 @@ fn planted_faults_are_named_and_gone_when_taken_back() {
             assert!(!of(step, &all).contains_key(rule), "{rule} in {step}, where it is not");
         }
     }
+    assert_losses(&outcome);
+    assert_profiles(&outcome);
+}
+
+/// The ledger names the full table, and the kernel's own reason for what it dropped.
+fn assert_losses(outcome: &Outcome) {
+    let told = |step: &str| -> Value {
+        serde_json::from_str(&outcome.text(&format!("{step}.out"))).expect("JSON")
+    };
+    let full = told("full");
+    let entries = full["entries"].as_array().unwrap();
+    let count = |name: &str| {
+        let of = |e: &&Value| e["stage"] == "conntrack" && e["counter"] == name;
+        entries.iter().find(of).map_or(0, |e| e["since_boot"].as_u64().unwrap())
+    };
+    let dropped = count("drop") + count("early_drop");
+    assert!((10..=12).contains(&dropped), "{full:#}");
+    let reasons = &told("reasons")["reasons"];
+    let named = |name: &str| {
+        let one = reasons.as_array().unwrap().iter().find(|r| r["reason"] == name);
+        one.map_or(0, |r| r["watched"].as_u64().unwrap())
+    };
+    assert!(named("NETFILTER_DROP") + 2 >= count("drop"), "{reasons:#} {full:#}");
+}
+
+/// A profile of a slow machine under load, and at the frequency that the kernel allows.
+fn assert_profiles(outcome: &Outcome) {
+    let codes = codes(outcome);
+    for step in ["profile", "profile-slow"] {
+        assert_eq!(codes[step], 0, "{step}: {}", outcome.text(&format!("{step}.err")));
+        let told: Value = serde_json::from_str(&outcome.text(&format!("{step}.out"))).unwrap();
+        let cpus = told["cpus"].as_array().unwrap();
+        let sum = |of: &str| cpus.iter().map(|c| c[of].as_u64().unwrap()).sum::<u64>();
+        assert!(sum("samples") > 50, "{step}: {told:#}");
+        // The load may have ended before the second.
+        if step == "profile" {
+            assert!(sum("packets") > 50, "{told:#}");
+            assert!(!told["functions"].as_array().unwrap().is_empty(), "{told:#}");
+        }
+    }
+    let slow: Value = serde_json::from_str(&outcome.text("profile-slow.out")).unwrap();
+    assert!(slow["frequency"].as_u64().unwrap() <= 500, "{slow:#}");
 }
