@@ -229,6 +229,15 @@ fn the_program_tells_the_ledger_since_boot_and_of_a_while() {
     assert_eq!((figures[0], figures[2]), ("77", "44"), "since boot, and watched: {text}");
     assert!(text.contains("the routing table has no way to the destination"), "{text}");
 
+    // A capture tells the same, and lacks nothing of it.
+    let captured = router.run(&["capture", "-o", "c.tar.gz", "--samples", "1"]);
+    assert!(captured.status.success(), "{}", String::from_utf8_lossy(&captured.stderr));
+    let told = router.place.run(&["check", "--losses", "--json", "--host", "c.tar.gz"]);
+    let told: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
+    let entries = told["entries"].as_array().unwrap();
+    let lost = entries.iter().find(|e| e["counter"] == "InNoRoutes").unwrap();
+    assert_eq!((&lost["since_boot"], &told["gaps"]), (&77.into(), &serde_json::json!([])));
+
     let reading = read(&router);
     assert!(reading.counts.keys().any(|c| c.source == Source::Qdisc), "noqueue is there");
     assert_eq!(reading.gaps, []);

@@ -216,6 +216,15 @@ fn meaning(counter: &Counter, all: &BTreeMap<Counter, u64>) -> Option<Meaning> {
             stage = Stage::RpsBacklog;
         }
     }
+    // Filters at ingress drop what a rule of theirs says, before IP.
+    if counter.source == Source::Qdisc && counter.place.contains(" ingress ") {
+        let words = [
+            "a filter at ingress drops it (a policer, or a rule)",
+            "tc -s filter show dev <device> ingress",
+        ];
+        let kind = if kind == Kind::Lost { Kind::ByRule } else { kind };
+        return Some((Stage::Ingress, kind, Part::Before, words));
+    }
     // What stands in another is counted by it too.
     if counter.source == Source::Qdisc && counter.place.ends_with(" inner") && kind == Kind::Lost {
         kind = Kind::Detail;

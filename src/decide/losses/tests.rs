@@ -19,6 +19,7 @@ fn losses_stand_in_the_order_of_their_stages_and_none_is_counted_twice() {
         &reading(&[
             (Source::Qdisc, "eth0 root tbf 1000 kbit/s", "drops", 30),
             (Source::Qdisc, "eth0 class 1:1 bfifo inner", "drops", 30),
+            (Source::Qdisc, "eth0 ingress clsact", "drops", 2),
             (Source::Device, "eth0", "rx_errors", 12),
             (Source::Device, "eth0", "rx_crc_errors", 10),
             (Source::Device, "eth0", "rx_packets", 5000),
@@ -45,13 +46,15 @@ fn losses_stand_in_the_order_of_their_stages_and_none_is_counted_twice() {
             (Stage::Xdp, "eth0", "rx_xdp_drop", Detail, 3),
             (Stage::Backlog, "CPU0", "dropped", Detail, 5),
             (Stage::RpsBacklog, "CPU1", "dropped", Detail, 6),
+            (Stage::Ingress, "eth0 ingress clsact", "drops", ByRule, 2),
             (Stage::Netfilter, "nft inet fw4 forward handle 9", "forward", ByRule, 7),
             (Stage::Qdisc, "eth0 class 1:1 bfifo inner", "drops", Detail, 30),
             (Stage::Qdisc, "eth0 root tbf 1000 kbit/s", "drops", Lost, 30),
             (Stage::Link, "eth0", "tx_pause", Sign, 3),
         ]
     );
-    assert_eq!(ledger.lost(), (7, 46));
+    assert_eq!(ledger.lost(), (9, 46));
+    assert_eq!(ledger.balance.lost_behind, 30, "ingress is before IP");
 }
 
 /// A router of kernel 6.18: 1000 packets, of which the forward hook's rule drops 100 and 20 are too
