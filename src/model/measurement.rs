@@ -230,6 +230,9 @@ pub struct Measurement {
     /// The measured window in pieces; empty where it was recorded before there were any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Piece>,
+    /// How well the window tells the rate; `None` with too few pieces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub precision: Option<Precision>,
     /// The settings that were asked for, as they read just after the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<ReadBack>,
@@ -250,6 +253,7 @@ impl Measurement {
             refusals: Vec::new(),
             notes: Vec::new(),
             series: Vec::new(),
+            precision: None,
             settings: Vec::new(),
         }
     }
@@ -265,6 +269,16 @@ impl Measurement {
     pub fn rate(&self) -> BitRate {
         BitRate(self.flows.iter().map(|f| f.goodput.0).sum())
     }
+}
+
+/// Precision of the rate of a single run, from how much its pieces vary; what changes from run to run
+/// is not in it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Precision {
+    /// Half of the rate's 95 % interval, as a share of the rate.
+    pub half_width: f64,
+    /// Length of a window that would tell the rate to 1 %, seconds.
+    pub seconds_for_1_percent: f64,
 }
 
 /// A piece of the measured window. Lists are in the order of the measurement's own: `bytes` of its

@@ -165,6 +165,7 @@ fn measurement(direction: Direction, rate: f64, one_cpu: bool) -> Measurement {
         refusals: Vec::new(),
         notes: Vec::new(),
         series: Vec::new(),
+        precision: None,
         settings: Vec::new(),
     }
 }

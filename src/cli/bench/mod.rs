@@ -300,6 +300,15 @@ pub(super) fn runs_lines(context: &Context, runs: &[Measurement]) -> Vec<String>
     }
     let mut lines = table.lines();
     for run in runs {
+        if let Some(precision) = run.precision.filter(|_| run.is_valid()) {
+            lines.push(out.dim(format_args!(
+                "{}: {:.0} Mbit/s ± {:.1} % within this run (95 %); ± 1 % takes {:.0} s",
+                run.direction,
+                run.rate().mbps(),
+                precision.half_width * 100.0,
+                precision.seconds_for_1_percent.max(1.0)
+            )));
+        }
         for refusal in &run.refusals {
             // Most reasons begin with the direction themselves.
             let why = refusal.why.trim_start_matches(&format!("{}: ", run.direction));

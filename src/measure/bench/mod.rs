@@ -155,6 +155,7 @@ fn measure_with(
         packet_bytes: packet_bytes(&facts),
         cpus: series::cpus(&readings),
         series: series::pieces(&load.pieces, &readings),
+        precision: series::precision(&load.pieces),
         settings: Vec::new(),
         devices: moved.devices,
         beside: SideFigures::default(),
@@ -344,6 +345,7 @@ mod tests {
             notes: Vec::new(),
             beside: SideFigures::default(),
             series: Vec::new(),
+            precision: None,
             settings: Vec::new(),
         };
         let until = |most: usize, error: fn() -> Error| {

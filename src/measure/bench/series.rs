@@ -1,9 +1,10 @@
 //! The measured window in pieces: what arrived, what each CPU did, what the devices moved.
 
+use crate::decide::experiment::{CONFIDENCE, stats};
 use crate::machine::host::{HostRead, HostResult};
 use crate::measure::load::LoadPiece;
 use crate::measure::sample::{CpuCounters, DeviceCounters};
-use crate::model::measurement::{CpuUse, DeviceUse, Piece};
+use crate::model::measurement::{CpuUse, DeviceUse, Piece, Precision};
 
 /// The counters at a piece's edge.
 pub struct Reading {
@@ -29,6 +30,23 @@ pub(super) fn cpus(readings: &[Reading]) -> Vec<CpuUse> {
 pub(super) fn pieces(pieces: &[LoadPiece], readings: &[Reading]) -> Vec<Piece> {
     let edges = readings.iter().zip(readings.iter().skip(1));
     pieces.iter().zip(edges).map(|(piece, (then, now))| one(piece, then, now)).collect()
+}
+
+/// Precision of the rate over all flows and pieces.
+pub(super) fn precision(pieces: &[LoadPiece]) -> Option<Precision> {
+    // The last piece is what the window had left.
+    let usual = stats::median(&pieces.iter().map(|p| p.seconds).collect::<Vec<_>>())?;
+    let whole = pieces.iter().filter(|p| p.seconds > usual / 2.0);
+    let rate = |p: &LoadPiece| p.bytes.iter().sum::<u64>() as f64 / p.seconds;
+    let rates: Vec<f64> = whole.map(rate).collect();
+    let found = stats::series_interval(&rates, CONFIDENCE)?;
+    let half_width = found.half / found.mean;
+    let wanted = 0.01;
+    let needed = (found.wide / found.mean / wanted).powi(2) * usual * rates.len() as f64;
+    half_width.is_finite().then(|| Precision {
+        half_width: rounded(half_width),
+        seconds_for_1_percent: (needed * 10.0).ceil() / 10.0,
+    })
 }
 
 fn one(piece: &LoadPiece, then: &Reading, now: &Reading) -> Piece {
