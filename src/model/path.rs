@@ -91,6 +91,10 @@ pub struct Nftables {
     /// Rules in chains hooked to forward or prerouting/postrouting, and in chains of their tables
     /// that are no base chains (they may be jumped to).
     pub forward_rules: u32,
+    /// Rules that an IPv4 packet of an established connection meets at most: up to the one that accepts
+    /// such, behind jumps too, without those of NAT; `None` where it was not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub established_rules: Option<u32>,
     /// True if some rule masquerades or rewrites the source.
     pub nat: bool,
     /// Devices that masquerade rules name as outgoing.

@@ -15,6 +15,7 @@ const NFGENMSG: usize = 4;
 const CHAIN_TABLE: u16 = 1;
 const CHAIN_NAME: u16 = 3;
 const CHAIN_HOOK: u16 = 4;
+const CHAIN_TYPE: u16 = 7;
 const HOOK_NUM: u16 = 1;
 const RULE_TABLE: u16 = 1;
 const RULE_CHAIN: u16 = 2;
@@ -26,7 +27,16 @@ const META_OIFNAME: u32 = 7;
 const CMP_DATA: u16 = 3;
 const DATA_VALUE: u16 = 1;
 const DATA_VERDICT: u16 = 2;
+const VERDICT_CODE: u16 = 1;
 const VERDICT_CHAIN: u16 = 2;
+const NF_ACCEPT: u32 = 1;
+const CT_KEY: u16 = 2;
+const CT_STATE: u32 = 0;
+const BITWISE_MASK: u16 = 4;
+/// NF_CT_STATE_BIT(IP_CT_ESTABLISHED): the only byte that is not 0 has it, in either order of bytes.
+const ESTABLISHED: u8 = 2;
+/// The kernel lets jumps nest 16 deep (NFT_JUMP_STACK_SIZE).
+const DEEPEST: usize = 16;
 const IMMEDIATE_DATA: u16 = 2;
 const LOOKUP_DREG: u16 = 3;
 /// NFTA_EXTHDR_OP, NFT_EXTHDR_OP_TCPOPT; NFTA_EXTHDR_SREG is there when the option is written.
@@ -44,6 +54,7 @@ const FLOWTABLE_HOOK_DEVS: u16 = 3;
 /// inet, ip, ip6, netdev: families whose chains see routed packets.
 const FAMILIES: [u8; 4] = [1, 2, 10, 5];
 const NETDEV: u8 = 5;
+const IPV6: u8 = 10;
 /// input and output: a forwarded packet never meets them.
 const LOCAL_HOOKS: [u32; 2] = [1, 3];
 
@@ -72,18 +83,94 @@ struct Rule {
     by_map: bool,
     source_nat: bool,
     clamps: bool,
+    /// It takes some packets only.
+    matches: bool,
+    /// It accepts packets of established connections, whatever else they are.
+    accepts_established: bool,
+}
+
+/// Rules that a packet of an established connection meets at most.
+struct Walk<'a> {
+    all: &'a BTreeMap<Chain, Vec<Rule>>,
+    base: &'a BTreeSet<Chain>,
+    /// Rules from the top of a chain, and whether it is accepted there; 0 while it is being counted.
+    known: BTreeMap<Chain, (u32, bool)>,
+    /// The most that a map of a table may lead to.
+    maps: BTreeMap<(u8, String), u32>,
+}
+
+impl Walk<'_> {
+    fn chain(&mut self, chain: &Chain, depth: usize) -> (u32, bool) {
+        if let Some(known) = self.known.get(chain) {
+            return *known;
+        }
+        self.known.insert(chain.clone(), (0, false));
+        let mut told = (0_u32, false);
+        // What is met on a way that ends early, against what follows.
+        let mut early = 0_u32;
+        let all = self.all;
+        for rule in all.get(chain).into_iter().flatten().filter(|_| depth <= DEEPEST) {
+            told.0 = told.0.saturating_add(1);
+            if rule.accepts_established {
+                told.1 = true;
+                break;
+            }
+            let inner = match &rule.jump {
+                Some(name) => self.chain(&(chain.0, chain.1.clone(), name.clone()), depth + 1),
+                None if rule.by_map => (self.map(chain, depth), false),
+                None => continue,
+            };
+            match (inner.1, rule.matches) {
+                (true, true) => early = early.max(told.0.saturating_add(inner.0)),
+                (accepted, _) => {
+                    told = (told.0.saturating_add(inner.0), accepted);
+                    if accepted {
+                        break;
+                    }
+                }
+            }
+        }
+        told.0 = told.0.max(early);
+        self.known.insert(chain.clone(), told);
+        told
+    }
+
+    /// A map leads to one chain of its table, and which is not known here.
+    fn map(&mut self, chain: &Chain, depth: usize) -> u32 {
+        let table = (chain.0, chain.1.clone());
+        if let Some(known) = self.maps.get(&table) {
+            return *known;
+        }
+        self.maps.insert(table.clone(), 0);
+        let all = self.all;
+        let mut most = 0;
+        for other in all.keys().filter(|c| c.0 == table.0 && c.1 == table.1) {
+            if !self.base.contains(other) {
+                most = most.max(self.chain(other, depth + 1).0);
+            }
+        }
+        self.maps.insert(table, most);
+        most
+    }
 }
 
 pub(super) fn tell(chains: &[Vec<u8>], rules: &[Vec<u8>], flowtables: &[Vec<u8>]) -> Nftables {
     let mut all: BTreeMap<Chain, Vec<Rule>> = BTreeMap::new();
     let mut todo: Vec<Chain> = Vec::new();
     let mut base: BTreeSet<Chain> = BTreeSet::new();
+    let mut filters: Vec<Chain> = Vec::new();
     for body in chains {
         let Some((chain, hook)) = chain(body) else { continue };
         if let Some(hook) = hook {
             let local = chain.0 != NETDEV && LOCAL_HOOKS.contains(&hook);
             if FAMILIES.contains(&chain.0) && !local {
                 todo.push(chain.clone());
+                // Rules of NAT see the first packet of a connection only, and an IPv4 packet no rules
+                // of `ip6`.
+                let kind = body.get(NFGENMSG..).and_then(|attrs| attribute(attrs, CHAIN_TYPE));
+                if kind.map(text).as_deref() != Some("nat") && chain.0 != IPV6 {
+                    filters.push(chain.clone());
+                }
             }
             base.insert(chain.clone());
         }
@@ -123,7 +210,11 @@ pub(super) fn tell(chains: &[Vec<u8>], rules: &[Vec<u8>], flowtables: &[Vec<u8>]
             }
         }
     }
+    let mut walk = Walk { all: &all, base: &base, known: BTreeMap::new(), maps: BTreeMap::new() };
+    let established =
+        filters.iter().fold(0_u32, |sum, chain| sum.saturating_add(walk.chain(chain, 0).0));
     Nftables {
+        established_rules: Some(established),
         rules: count(all.values().map(Vec::len).sum()),
         forward_rules: count(met.iter().filter_map(|c| all.get(c)).map(Vec::len).sum()),
         nat: all.keys().any(nat),
@@ -146,6 +237,7 @@ fn rule(body: &[u8]) -> Option<(Chain, Rule)> {
     let name = |kind| attribute(attrs, kind).map(text);
     let mut rule = Rule::default();
     let mut outgoing_loaded = false;
+    let mut state = State::default();
     for (_, expression) in attributes(attribute(attrs, RULE_EXPRESSIONS).unwrap_or_default()) {
         let kind = attribute(expression, EXPR_NAME).map(text).unwrap_or_default();
         let data = attribute(expression, EXPR_DATA).unwrap_or_default();
@@ -169,13 +261,55 @@ fn rule(body: &[u8]) -> Option<(Chain, Rule)> {
                 let verdict =
                     attribute(data, IMMEDIATE_DATA).and_then(|d| attribute(d, DATA_VERDICT));
                 rule.jump = verdict.and_then(|v| attribute(v, VERDICT_CHAIN)).map(text);
+                let code = verdict.and_then(|v| attribute(v, VERDICT_CODE)).and_then(be32);
+                state.accepts |= code == Some(NF_ACCEPT);
             }
             _ => {}
         }
+        rule.matches |= !matches!(kind.as_str(), "counter" | "immediate" | "log");
+        state.see(&kind, data);
         outgoing_loaded =
             kind == "meta" && attribute(data, META_KEY).and_then(be32) == Some(META_OIFNAME);
     }
+    // A map over the state (`ct state vmap { established : accept, ... }`) gives its verdict itself.
+    rule.accepts_established = state.is_established() && (state.accepts || rule.by_map);
     Some(((*body.first()?, name(RULE_TABLE)?, name(RULE_CHAIN)?), rule))
+}
+
+/// A rule's look at the state of the packet's connection.
+#[derive(Default)]
+struct State {
+    loaded: bool,
+    /// It looks at something else too.
+    more: bool,
+    /// It leaves established connections out.
+    other: bool,
+    accepts: bool,
+}
+
+impl State {
+    fn see(&mut self, kind: &str, data: &[u8]) {
+        let value = |attr: u16| attribute(data, attr).and_then(|d| attribute(d, DATA_VALUE));
+        match kind {
+            "ct" if attribute(data, CT_KEY).and_then(be32) == Some(CT_STATE) => self.loaded = true,
+            "bitwise" => {
+                self.other |=
+                    value(BITWISE_MASK).is_some_and(|m| m.iter().all(|b| b & ESTABLISHED == 0));
+            }
+            // `!= 0` after a mask, or the state itself.
+            "cmp" => {
+                let set = |v: &[u8]| v.iter().any(|byte| *byte != 0);
+                let one = value(CMP_DATA).filter(|v| set(v));
+                self.other |= one.is_some_and(|v| v.iter().all(|b| b & ESTABLISHED == 0));
+            }
+            "lookup" | "counter" | "immediate" | "log" => {}
+            _ => self.more = true,
+        }
+    }
+
+    fn is_established(&self) -> bool {
+        self.loaded && !self.more && !self.other
+    }
 }
 
 fn flowtable(body: &[u8]) -> Option<Flowtable> {
@@ -265,6 +399,51 @@ mod tests {
             hardware: true,
         };
         assert_eq!(found.flowtables, [fast]);
+    }
+
+    fn accepts(kind: &str, mask: u8) -> Vec<u8> {
+        let accept = Attrs::new().be32(VERDICT_CODE, NF_ACCEPT);
+        let value = |byte: u8| Attrs::new().bytes(DATA_VALUE, &[byte, 0, 0, 0]);
+        new_rule(
+            kind,
+            &[
+                ("ct", Attrs::new().be32(CT_KEY, CT_STATE)),
+                ("bitwise", Attrs::new().nest(BITWISE_MASK, &value(mask))),
+                ("cmp", Attrs::new().nest(CMP_DATA, &value(0))),
+                ("counter", Attrs::new()),
+                ("immediate", Attrs::new().nest(IMMEDIATE_DATA, &Attrs::new().nest(2, &accept))),
+            ],
+        )
+    }
+
+    #[test]
+    fn a_packet_of_an_established_connection_meets_the_rules_before_it_is_accepted() {
+        let chains = [new_chain("forward", Some(2)), new_chain("zone", None)];
+        let plain = |chain: &str| new_rule(chain, &[("payload", Attrs::new())]);
+        let met = |rules: &[Vec<u8>]| tell(&chains, rules, &[]).established_rules;
+        let many = || (0..900).map(|_| plain("forward"));
+        // ESTABLISHED and RELATED on top; NEW (8) only; at the end.
+        let first: Vec<Vec<u8>> = [accepts("forward", 6)].into_iter().chain(many()).collect();
+        assert_eq!(met(&first), Some(1));
+        let new: Vec<Vec<u8>> = [accepts("forward", 8)].into_iter().chain(many()).collect();
+        assert_eq!(met(&new), Some(901));
+        let last: Vec<Vec<u8>> = many().chain([accepts("forward", 2)]).collect();
+        assert_eq!(met(&last), Some(901));
+        // `ct state vmap { established : accept, ... }`, as fw4 has it.
+        let state = ("ct", Attrs::new().be32(CT_KEY, CT_STATE));
+        let map = ("lookup", Attrs::new().be32(LOOKUP_DREG, 0));
+        let vmap: Vec<Vec<u8>> =
+            [new_rule("forward", &[state, map])].into_iter().chain(many()).collect();
+        assert_eq!(met(&vmap), Some(1));
+        // Behind a jump that every packet takes it ends there, behind another one it may.
+        let behind = [new_rule("forward", &[jump("zone")]), accepts("zone", 2), plain("forward")];
+        assert_eq!(met(&behind), Some(2));
+        let some = ("meta", Attrs::new());
+        let maybe: Vec<Vec<u8>> = [new_rule("forward", &[some, jump("zone")]), accepts("zone", 2)]
+            .into_iter()
+            .chain(many())
+            .collect();
+        assert_eq!(met(&maybe), Some(901));
     }
 
     /// `tcp option maxseg size set rt mtu` writes the option; reading it (a match) clamps nothing.

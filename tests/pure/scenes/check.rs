@@ -363,6 +363,9 @@ fn cases() -> Vec<Case> {
         yes("large-rule-set", Warning, rules(900, false)),
         yes("large-rule-set", Notice, rules(900, true)),
         no("large-rule-set", rules(60, false)),
+        // 900 rules behind one that accepts established connections.
+        no("large-rule-set", rules(900, false).replace("\"nat\"", "\"established_rules\":3,\"nat\"")),
+        yes("large-rule-set", Warning, rules(900, false).replace("\"nat\"", "\"established_rules\":900,\"nat\"")),
         yes("conntrack-full", Critical, "/proc/sys/net/netfilter/nf_conntrack_count: 65000\n".into()),
         yes("conntrack-full", Warning, "/proc/sys/net/netfilter/nf_conntrack_count: 55000\n".into()),
         no("conntrack-full", "/proc/sys/net/netfilter/nf_conntrack_count: 40000\n".into()),

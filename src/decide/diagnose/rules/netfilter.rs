@@ -75,8 +75,11 @@ fn rules(subject: &Subject<'_>) -> Looked {
     if path.nftables.is_none() && path.iptables_rules.is_empty() {
         return Err("the rules can't be read".into());
     }
-    let nft = path.nftables.as_ref().map_or(0, |n| n.forward_rules);
-    let old = path.iptables_rules.iter().filter(|t| !t.ipv6).map(|t| t.forward_rules).sum::<u32>();
+    let exact = path.nftables.as_ref().and_then(|n| n.established_rules);
+    let nft = exact.or(path.nftables.as_ref().map(|n| n.forward_rules)).unwrap_or(0);
+    // Rules of NAT see the first packet of a connection only.
+    let tables = path.iptables_rules.iter().filter(|t| !t.ipv6 && t.table != "nat");
+    let old = tables.map(|t| t.forward_rules).sum::<u32>();
     let all = nft.saturating_add(old);
     if all < AS_MUCH_AS_NAT / 5 || subject.forwards() == Some(false) {
         return Ok(Vec::new());
@@ -86,16 +89,22 @@ fn rules(subject: &Subject<'_>) -> Looked {
         false => Severity::Notice,
     };
     let work = f64::from(all) / f64::from(AS_MUCH_AS_NAT);
-    let mut found = Found::new(severity, format!("forwarded packets may meet {all} rules"))
-        .cost(if subject.offloads() { 0.0 } else { work / (1.0 + work) })
-        .sure(Confidence::Likely);
+    let mut found =
+        Found::new(severity, format!("packets of known connections meet up to {all} rules"))
+            .cost(if subject.offloads() { 0.0 } else { work / (1.0 + work) })
+            .sure(Confidence::Likely);
     if nft > 0 {
-        found = found
-            .seen("nft list ruleset: rules reached from prerouting, forward, postrouting", nft);
+        let place = match exact {
+            Some(_) => "nft list ruleset: rules until an established packet is accepted",
+            None => "nft list ruleset: rules reached from prerouting, forward, postrouting",
+        };
+        found = found.seen(place, nft);
     }
     if old > 0 {
-        found =
-            found.seen("iptables-save: rules reached from PREROUTING, FORWARD, POSTROUTING", old);
+        found = found.seen(
+            "iptables-save: rules reached from PREROUTING, FORWARD, POSTROUTING, without those of nat",
+            old,
+        );
     }
     Ok(vec![
         found
