@@ -203,17 +203,3 @@ fn names_better_peers(snapshot: &Snapshot) {
         }
     }
 }
-
-#[test]
-#[ignore = "slow: make test runs it"]
-fn three_hundred_routers_are_fixed_points_and_no_worse_than_any_peer() {
-    use proptest::strategy::{Strategy, ValueTree};
-    use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
-    for _ in 0..300 {
-        let snapshot = any_router(6, 3).new_tree(&mut runner).unwrap().current();
-        is_fixed(&snapshot);
-        names_better_peers(&snapshot);
-    }
-}
