@@ -39,7 +39,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("machine/host", &["model", "machine/parse", "machine/sys"]),
     // Reads the system.
     ("machine/discover", &["model", "error", "machine/parse", "machine/host"]),
-    ("machine/capture", &["machine/host"]),
+    ("machine/capture", &["machine/parse", "machine/host"]),
     ("measure/sample", &["model", "error", "machine/parse", "machine/host"]),
     // Our own files.
     ("machine/store", &["model", "error"]),

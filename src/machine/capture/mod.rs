@@ -178,7 +178,7 @@ impl Capture {
         Ok((packed, self.summary(redactor)))
     }
 
-    /// What of each file and answer the capture has, by its path.
+    /// Contents of each file and answer that the capture has, by its path.
     #[must_use]
     pub fn kept(&self, redactor: &mut Redactor) -> BTreeMap<String, String> {
         let record = &self.record;

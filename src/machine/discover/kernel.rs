@@ -34,38 +34,6 @@ const COSTLY: &[&str] = &[
 
 const OTHER: &[&str] = &["PREEMPT_DYNAMIC", "HZ", "IRQ_TIME_ACCOUNTING"];
 
-/// Parameters that change what is measured or placed.
-pub(in crate::machine) const PARAMETERS: &[&str] = &[
-    "preempt",
-    "isolcpus",
-    "nohz_full",
-    "nohz",
-    "rcu_nocbs",
-    "irqaffinity",
-    "threadirqs",
-    "mitigations",
-    "maxcpus",
-    "nr_cpus",
-    "nosmt",
-    "tsc",
-    "idle",
-    "cpuidle.off",
-    "intel_idle.max_cstate",
-    "processor.max_cstate",
-    "pci",
-    "pcie_aspm",
-    // These take back the effect of an option of the kernel (data/kernel-options.txt).
-    "kasan",
-    "kmemleak",
-    "slab_debug",
-    "slub_debug",
-    "debug_pagealloc",
-    "no_debug_objects",
-    "dma_debug",
-    "init_on_alloc",
-    "init_on_free",
-];
-
 /// Algorithms that tunnels use, by the names of /proc/crypto.
 const ALGORITHMS: &[&str] = &[
     "chacha20",
@@ -124,7 +92,7 @@ pub(super) fn discover(host: &dyn HostRead, release: &str) -> (KernelFacts, Opti
         rcu_nocbs: cpus::rcu_nocbs(host),
         parameters: words
             .into_iter()
-            .filter(|word| PARAMETERS.contains(&key(word).as_str()))
+            .filter(|word| cmdline::PARAMETERS.contains(&key(word).as_str()))
             .collect(),
     };
     (facts, on("IRQ_TIME_ACCOUNTING"))

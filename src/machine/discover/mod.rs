@@ -14,7 +14,7 @@ mod evidence;
 mod fingerprint;
 mod irq_drivers;
 mod irqs;
-pub(in crate::machine) mod kernel;
+mod kernel;
 mod losses;
 mod machine;
 mod narrow;

@@ -1,5 +1,37 @@
 //! `/proc/cmdline`: the kernel's parameters.
 
+/// Parameters that change what is measured or placed.
+pub const PARAMETERS: &[&str] = &[
+    "preempt",
+    "isolcpus",
+    "nohz_full",
+    "nohz",
+    "rcu_nocbs",
+    "irqaffinity",
+    "threadirqs",
+    "mitigations",
+    "maxcpus",
+    "nr_cpus",
+    "nosmt",
+    "tsc",
+    "idle",
+    "cpuidle.off",
+    "intel_idle.max_cstate",
+    "processor.max_cstate",
+    "pci",
+    "pcie_aspm",
+    // These take back the effect of an option of the kernel (data/kernel-options.txt).
+    "kasan",
+    "kmemleak",
+    "slab_debug",
+    "slub_debug",
+    "debug_pagealloc",
+    "no_debug_objects",
+    "dma_debug",
+    "init_on_alloc",
+    "init_on_free",
+];
+
 /// Value of a parameter: the text behind `name=`, empty for a bare `name`. The last one wins, as
 /// in the kernel; quotes around values with blanks are taken off, and what follows a lone `--`
 /// is for init.

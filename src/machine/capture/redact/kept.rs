@@ -7,7 +7,6 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::Redactor;
-use crate::machine::discover::kernel::PARAMETERS;
 use crate::machine::parse::{cmdline, uci};
 
 /// Options of OpenWrt's configuration whose values are kept.
@@ -35,7 +34,7 @@ const BOOT: &str = "\
 
 /// All parameters of the kernel that are kept.
 pub fn boot_parameters() -> impl Iterator<Item = &'static str> {
-    PARAMETERS.iter().copied().chain(BOOT.split(' '))
+    cmdline::PARAMETERS.iter().copied().chain(BOOT.split(' '))
 }
 
 /// Keys of board.json whose values are kept.
@@ -246,7 +245,7 @@ impl Redactor {
         }
     }
 
-    /// Of a script which settings it writes, and nothing else of its lines.
+    /// The settings that a script writes, and nothing else of its lines.
     fn script(&mut self, text: &str) -> String {
         let mut clean = String::new();
         for line in text.lines().map(str::trim) {
