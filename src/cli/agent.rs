@@ -8,9 +8,12 @@ use clap::Args;
 use super::context::Context;
 use super::interrupt;
 use super::shared::hosts::token;
+use super::shared::seconds;
 use crate::error::{ExitCode, Result};
+use crate::measure::agent::limits::{Limits, Net};
 use crate::measure::agent::{PORT, Server, serve};
 use crate::model::cpuset::CpuSet;
+use crate::model::units::BitRate;
 
 /// `agent`
 #[derive(Debug, Args)]
@@ -32,24 +35,40 @@ pub struct AgentArgs {
     /// CPUs for the load's threads, away from those that the card interrupts [default: any]
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     pub cpus: Option<CpuSet>,
+    /// Refuse runs without --rate, and those that ask for more than this in a direction
+    #[arg(long, value_name = "MBIT", value_parser = rate)]
+    pub max_rate: Option<BitRate>,
+    /// Refuse runs that take longer, and end those that do
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub max_seconds: Option<f64>,
+    /// Serve controllers of this network alone, and send to no other; may be repeated
+    #[arg(long, value_name = "CIDR")]
+    pub allow: Vec<Net>,
 }
 
 /// Runs the command.
 pub(super) fn run(context: &Context, args: &AgentArgs) -> Result<ExitCode> {
-    let host = context.live("agent")?;
-    let token = token(host, args.token_file.as_deref())?;
+    context.live("agent")?;
+    let token = token(args.token_file.as_deref())?;
     let stop = interrupt::stop_flag()?;
     let server = Server::bind(args.listen, token.as_ref())?;
     let who = match &token {
         Some(_) => "for whoever has the token",
-        None => "for anybody on this machine",
+        None => "for this user on this machine",
     };
     let out = context.out;
     out.say(format_args!("agent on {}, {who}; Ctrl-C ends it", server.address()));
     out.say("on request it sends and takes test traffic and reads counters; it changes no setting");
-    serve(&server, token.as_ref(), args.cpus.as_ref(), &stop, &|line| out.say(line))?;
+    let allow = args.allow.clone();
+    let limits = Limits { rate: args.max_rate, seconds: args.max_seconds, allow };
+    serve(&server, token.as_ref(), args.cpus.as_ref(), &limits, &stop, &|line| out.say(line))?;
     out.say("agent: stopped");
     Ok(ExitCode::Done)
+}
+
+fn rate(text: &str) -> std::result::Result<BitRate, String> {
+    let mbit = text.parse::<f64>().ok().filter(|mbit| *mbit > 0.0 && mbit.is_finite());
+    mbit.map(|mbit| BitRate(mbit * 1e6)).ok_or_else(|| "not a rate in Mbit/s, as 500".into())
 }
 
 fn cpus(text: &str) -> std::result::Result<CpuSet, String> {

@@ -54,7 +54,7 @@ pub(super) fn run(context: &Context, args: &CaptureArgs) -> Result<ExitCode> {
     let mut redactor = capture.redactor();
     let packed = capture.pack(&mut redactor);
     let (packed, summary) = packed.map_err(|e| Error::usage("pack the capture", e))?;
-    store::write_file("capture", &args.output, &packed)?;
+    store::write_private("capture", &args.output, &packed)?;
     let kept = if args.review { capture.kept(&mut redactor) } else { BTreeMap::new() };
     if out.json {
         out.json(&Told {

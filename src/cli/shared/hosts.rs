@@ -8,9 +8,9 @@ use clap::Args;
 
 use crate::cli::context::Context;
 use crate::error::{Error, Result};
-use crate::machine::host::{HostRead, Live};
+use crate::machine::store::{Source, read_from};
 use crate::measure::agent::Agent;
-use crate::measure::agent::token::Token;
+use crate::measure::agent::token::{self, Token};
 use crate::measure::bench::hosts::Hosts;
 use crate::model::party::{Parties, Party};
 use crate::model::units::BitRate;
@@ -60,9 +60,10 @@ impl HostsArgs {
         what: &str,
         stop: &AtomicBool,
     ) -> Result<Hosts> {
-        let token = token(context.live(what)?, self.token_file.as_deref())?;
+        context.live(what)?;
+        let token = token(self.token_file.as_deref())?;
         let connect = |role: &str, address: &str| match address {
-            HERE => Ok(Agent::here(role)),
+            HERE => Ok(Agent::here(role, token.as_ref())),
             there => Agent::connect(role, there, token.as_ref(), stop),
         };
         let (lan, wan) = self.hosts().unwrap_or((HERE, HERE));
@@ -137,12 +138,10 @@ fn describe(party: &Party) -> String {
 ///
 /// # Errors
 /// Usage for one that can't be read or used.
-pub(in crate::cli) fn token(host: &Live, file: Option<&Path>) -> Result<Option<Token>> {
+pub(in crate::cli) fn token(file: Option<&Path>) -> Result<Option<Token>> {
     if let Some(file) = file {
         let name = file.display().to_string();
-        let bytes = host
-            .read(file)
-            .map_err(|e| Error::usage(format!("read the token from {name}"), e.reason()))?;
+        let bytes = read_from(Source::Secret, "token", file, 8192, token::HINT)?;
         return Token::new(&bytes, &name).map(Some);
     }
     match std::env::var_os(TOKEN) {

@@ -16,6 +16,7 @@ pub mod modules;
 pub mod net_counters;
 pub mod net_dev;
 pub mod packet_sockets;
+pub mod net_tcp;
 pub mod per_cpu;
 pub mod perf;
 pub mod pppoe;

@@ -33,10 +33,13 @@ pub mod result;
 pub mod swap;
 pub mod unfinished;
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 pub use damaged::Damaged;
 pub use lines::Lines;
@@ -135,6 +138,18 @@ impl StateDir {
 /// # Errors
 /// A usage error (exit 2) with the path and why; not permitted (exit 4).
 pub fn write_file(kind: &str, path: &Path, content: &[u8]) -> Result<()> {
+    write_with(kind, path, content, 0o644)
+}
+
+/// As [`write_file`], of what is nobody else's business: a new file is for its owner alone.
+///
+/// # Errors
+/// As [`write_file`].
+pub fn write_private(kind: &str, path: &Path, content: &[u8]) -> Result<()> {
+    write_with(kind, path, content, 0o600)
+}
+
+fn write_with(kind: &str, path: &Path, content: &[u8], mode: u32) -> Result<()> {
     let failed = |e: io::Error| {
         let code = match e.kind() {
             io::ErrorKind::PermissionDenied => ExitCode::NotPermitted,
@@ -149,7 +164,7 @@ pub fn write_file(kind: &str, path: &Path, content: &[u8]) -> Result<()> {
             let mut file = fs::OpenOptions::new().write(true).open(path).map_err(failed)?;
             file.write_all(content).map_err(failed)
         }
-        _ => write_atomically(path, content).map_err(failed),
+        _ => replace(path, content, mode).map_err(failed),
     }
 }
 
@@ -159,6 +174,31 @@ pub fn write_file(kind: &str, path: &Path, content: &[u8]) -> Result<()> {
 /// # Errors
 /// A usage error (exit 2) if it can't be read or is longer; not permitted (exit 4).
 pub fn read_file(kind: &str, path: &Path, most: u64, hint: &str) -> Result<Vec<u8>> {
+    read_from(Source::Any, kind, path, most, hint)
+}
+
+/// Demands on a file that is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// None: also a pipe or a device.
+    Any,
+    /// A regular file.
+    Regular,
+    /// A regular file that nobody but its owner can read.
+    Secret,
+}
+
+/// As [`read_file`], of a file that meets the demands.
+///
+/// # Errors
+/// As [`read_file`]; a usage error if it does not meet them.
+pub fn read_from(
+    source: Source,
+    kind: &str,
+    path: &Path,
+    most: u64,
+    hint: &str,
+) -> Result<Vec<u8>> {
     let what = format!("read {kind} {}", path.display());
     let fail = |e: io::Error| {
         let code = match e.kind() {
@@ -168,7 +208,25 @@ pub fn read_file(kind: &str, path: &Path, most: u64, hint: &str) -> Result<Vec<u
         Error::new(code, what.clone(), words(&e)).hint(hint)
     };
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(fail)?;
+    // A pipe without a writer is not waited for.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(fail)?;
+    let kind_of = file.metadata().map_err(fail)?.file_type();
+    match source {
+        Source::Regular | Source::Secret if !kind_of.is_file() => {
+            return Err(Error::usage(what, "it is no regular file").hint(hint));
+        }
+        Source::Secret if file.metadata().map_err(fail)?.mode() & 0o077 != 0 => {
+            return Err(Error::usage(what, "others than its owner may read or write it").hint(
+                format!("chmod 600 {}; and make it anew if it ever was read", path.display()),
+            ));
+        }
+        // One that is asked for by name is waited for.
+        Source::Any if !kind_of.is_file() => {
+            rustix::fs::fcntl_setfl(&file, OFlags::empty()).map_err(|e| fail(e.into()))?;
+        }
+        _ => {}
+    }
     file.take(most + 1).read_to_end(&mut bytes).map_err(fail)?;
     if bytes.len() as u64 > most {
         return Err(Error::usage(what, format!("it is far too long for a {kind}")).hint(hint));
@@ -182,19 +240,23 @@ pub fn read_file(kind: &str, path: &Path, most: u64, hint: &str) -> Result<Vec<u
 /// # Errors
 /// Fails with the file system's error; the old file is then still there.
 pub fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
+    replace(path, content, 0o644)
+}
+
+/// A file that is there keeps its mode; a new one gets `mode`, less what the umask takes.
+fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let kept = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file);
+    let kept = kept.map(|meta| meta.permissions());
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut scratch = std::ffi::OsString::from(".");
-    scratch.push(name);
-    scratch.push(format!(".{}", std::process::id()));
-    let scratch = directory.join(scratch);
+    let (scratch, mut file) = scratch(directory, name, mode)?;
     let written = (|| {
-        let mut options = fs::OpenOptions::new();
-        let mut file =
-            options.write(true).create(true).truncate(true).mode(0o644).open(&scratch)?;
+        if let Some(permissions) = kept {
+            file.set_permissions(permissions)?;
+        }
         file.write_all(content)?;
         file.sync_all()?;
         fs::rename(&scratch, path)?;
@@ -207,6 +269,24 @@ pub fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
         }
     }
     written
+}
+
+/// A new file beside the one of that name. A name that is taken, by a file that was left or by one that
+/// somebody has put there, is not used: another is tried.
+fn scratch(directory: &Path, name: &OsStr, mode: u32) -> io::Result<(PathBuf, File)> {
+    let mut tries = 0;
+    loop {
+        let mut scratch = std::ffi::OsString::from(".");
+        scratch.push(name);
+        scratch.push(format!(".{:08x}", fastrand::u32(..)));
+        let scratch = directory.join(scratch);
+        let mut options = fs::OpenOptions::new();
+        let options = options.write(true).create_new(true).mode(mode);
+        match options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(&scratch) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && tries < 16 => tries += 1,
+            opened => return opened.map(|file| (scratch, file)),
+        }
+    }
 }
 
 /// Makes the names in a directory safe: a file's name is only safe when its directory is.
@@ -235,6 +315,44 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
         assert!(write_atomically(&dir.join("none/plan.toml"), b"x").is_err());
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_file_keeps_its_mode_and_a_private_one_is_for_its_owner() {
+        let dir = crate::machine::testing::scratch("modes");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let path = dir.join("report");
+        fs::write(&path, "x").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        write_file("report", &path, b"one").unwrap();
+        assert_eq!(mode(&path), 0o640);
+        write_private("capture", &dir.join("capture"), b"one").unwrap();
+        assert_eq!(mode(&dir.join("capture")), 0o600);
+        // A link in the place of the scratch file leads nowhere.
+        let (name, other) = (dir.join("plan"), dir.join("other"));
+        std::os::unix::fs::symlink(&other, dir.join(format!(".plan.{}", std::process::id())))
+            .unwrap();
+        write_file("plan", &name, b"one").unwrap();
+        assert!(!other.exists() && name.is_file());
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn pipes_and_what_others_can_read_are_refused_where_it_matters() {
+        let dir = crate::machine::testing::scratch("sources");
+        let (pipe, token) = (dir.join("pipe"), dir.join("token"));
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).unwrap();
+        let refused = |source, path: &Path| read_from(source, "x", path, 9, "y").unwrap_err();
+        assert!(refused(Source::Regular, &pipe).to_string().contains("no regular file"));
+        assert!(
+            refused(Source::Regular, Path::new("/dev/zero")).to_string().contains("no regular")
+        );
+        fs::write(&token, "x").unwrap();
+        fs::set_permissions(&token, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(refused(Source::Secret, &token).remedy().unwrap().contains("chmod 600"));
+        fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(read_from(Source::Secret, "x", &token, 9, "y").unwrap(), b"x");
         fs::remove_dir_all(&dir).unwrap();
     }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{read_file, write_file};
+use super::{Source, read_file, read_from, write_file};
 use crate::error::{Error, Result};
 use crate::model::cpuset::CpuSet;
 use crate::model::knob::{Knob, Parts, Shape, Value};
@@ -142,8 +142,10 @@ pub fn write(path: &Path, plan: &Plan) -> Result<()> {
 /// A usage error (exit 2) that says what is wrong with it: missing, cut, not a plan, from a newer
 /// version, a setting that is not known or invalid.
 pub fn read(path: &Path) -> Result<Plan> {
-    let text = read_text("plan", path, "linerate plan -o FILE makes one")?;
+    let hint = "linerate plan -o FILE makes one";
+    let bytes = read_from(Source::Regular, "plan", path, MAX_LENGTH, hint)?;
     let what = format!("read plan {}", path.display());
+    let text = String::from_utf8(bytes).map_err(|_| Error::usage(&what, "it is not text"))?;
     parse(&text).map_err(|(why, hint)| Error::usage(what, why).hint(hint))
 }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::PORT;
+use super::limits::Limits;
 use super::lines::{Lines, NoLine};
 use super::protocol::{
     ANSWER_BYTES, Answer, Failure, GREETING_BYTES, GREETING_PATIENCE, Greeting, Hello, Request,
@@ -84,9 +85,9 @@ impl Agent {
 
     /// This machine, without an agent of its own.
     #[must_use]
-    pub fn here(role: &str) -> Self {
+    pub fn here(role: &str, token: Option<&Token>) -> Self {
         let name = format!("{role} (this machine)").into();
-        Self::over(Link::Here(Box::new(Session::new(None))), name, None)
+        Self::over(Link::Here(Box::new(Session::new(None, token, Limits::default()))), name, None)
     }
 
     fn over(link: Link, name: Arc<str>, peer: Option<IpAddr>) -> Self {

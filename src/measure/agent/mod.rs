@@ -19,6 +19,7 @@
 
 mod client;
 mod facts;
+pub mod limits;
 mod lines;
 pub mod protocol;
 mod serve;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::error::{Error, ExitCode};
 use crate::measure::load::half::{HalfFlow, HalfResult, Role, Run};
+use crate::measure::load::partner::Secret;
 use crate::measure::load::{Datagrams, LoadSpec, Sender};
 use crate::model::cpuset::CpuSet;
 use crate::model::histogram::Histogram;
@@ -15,7 +16,7 @@ use crate::model::party::{Facts, WayOut};
 use crate::model::units::{BitRate, CpuId};
 
 /// Both sides must speak the same.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The longest line before the other side has proven anything.
 pub const GREETING_BYTES: usize = 1024;
 /// The longest request.
@@ -390,7 +391,7 @@ fn run(words: &mut Reader<'_>) -> Result<Run, String> {
         mss,
         steady: words.flag()?,
     };
-    Ok(Run { spec, id, address })
+    Ok(Run { spec, id, address, secret: Secret::default() })
 }
 
 fn put_all(words: Words, values: &[u16]) -> Words {

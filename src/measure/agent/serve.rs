@@ -1,22 +1,63 @@
 //! An agent's port.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::limits::Limits;
 use super::lines::Lines;
 use super::session::{Shared, serve as serve_one};
 use super::token::Token;
 use crate::error::{Error, Result};
-use crate::machine::host::clock;
+use crate::machine::host::{HostRead, Live, clock};
+use crate::machine::parse::net_tcp::owner;
 use crate::model::cpuset::CpuSet;
 
-/// Connections at a time, those included that have not said anything yet.
-const MOST: usize = 8;
+/// Connections at a time that have not proven anything yet, of one address and of all. When there are
+/// more the oldest is closed, so that nobody keeps others out by saying nothing.
+const MOST_OF_ONE: usize = 4;
+const MOST: usize = 64;
+
+/// Connections that have not proven anything yet, the oldest first.
+#[derive(Default)]
+struct Strangers(Mutex<Vec<(SocketAddr, TcpStream)>>);
+
+impl Strangers {
+    fn add(&self, peer: SocketAddr, socket: &TcpStream) -> io::Result<()> {
+        let socket = socket.try_clone()?;
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_it = all.iter().filter(|(other, _)| other.ip() == peer.ip()).count();
+        let oldest = match () {
+            () if of_it >= MOST_OF_ONE => all.iter().position(|(o, _)| o.ip() == peer.ip()),
+            () if all.len() >= MOST => Some(0),
+            () => None,
+        };
+        if let Some(at) = oldest {
+            // Its thread sees the end, and says so.
+            drop(all.remove(at).1.shutdown(Shutdown::Both));
+        }
+        all.push((peer, socket));
+        Ok(())
+    }
+
+    fn forget(&self, peer: SocketAddr) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|(other, _)| *other != peer);
+    }
+}
+
+/// True if the other end of a connection over loopback is of this process's user, or of root.
+fn is_own(peer: SocketAddr, here: SocketAddr) -> bool {
+    let table = if peer.is_ipv4() { "tcp" } else { "tcp6" };
+    let path = format!("/proc/thread-self/net/{table}");
+    let owner = Live::here().read(Path::new(&path)).ok().and_then(|t| owner(&t, peer, here));
+    owner.is_some_and(|user| user == 0 || user == rustix::process::geteuid().as_raw())
+}
 
 /// An agent that listens.
 pub struct Server {
@@ -64,7 +105,7 @@ impl Server {
     }
 }
 
-/// Serves until `stop` is raised, with its load's threads on `cpus`; `say` gets a message for every
+/// Serves until `stop` is raised, with its load's threads on `cpus` and within `limits`; `say` gets a message for every
 /// event.
 ///
 /// # Errors
@@ -73,11 +114,12 @@ pub fn serve(
     server: &Server,
     token: Option<&Token>,
     cpus: Option<&CpuSet>,
+    limits: &Limits,
     stop: &AtomicBool,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<()> {
-    let shared = Shared { token, cpus, stop, served: Mutex::new(None), say };
-    let connected = AtomicUsize::new(0);
+    let shared = Shared { token, cpus, limits, stop, served: Mutex::new(None), say };
+    let strangers = Strangers::default();
     std::thread::scope(|scope| {
         while !stop.load(Ordering::Relaxed) {
             let slice = Timespec { tv_sec: 1, tv_nsec: 0 };
@@ -97,22 +139,32 @@ pub fn serve(
                     continue;
                 }
             };
-            if connected.load(Ordering::Acquire) >= MOST {
-                say(&format!("{peer}: turned away: {MOST} others are connected"));
+            if !limits.allows(peer.ip()) {
+                say(&format!("{peer}: turned away: not among those that --allow names"));
                 continue;
             }
-            connected.fetch_add(1, Ordering::AcqRel);
-            let (shared, connected) = (&shared, &connected);
+            if token.is_none() && !is_own(peer, server.address) {
+                say(&format!("{peer}: turned away: it is of another user, and there is no token"));
+                continue;
+            }
+            if let Err(error) = strangers.add(peer, &socket) {
+                say(&format!("{peer}: {error}"));
+                continue;
+            }
+            let (shared, strangers) = (&shared, &strangers);
             let work = move || {
                 match Lines::new(socket) {
-                    Ok(mut lines) => serve_one(shared, &mut lines, &peer.to_string()),
+                    Ok(mut lines) => {
+                        let met = || strangers.forget(peer);
+                        serve_one(shared, &mut lines, &peer.to_string(), &met);
+                    }
                     Err(error) => (shared.say)(&format!("{peer}: {error}")),
                 }
-                connected.fetch_sub(1, Ordering::AcqRel);
+                strangers.forget(peer);
             };
             let name = std::thread::Builder::new().name("agent".into());
             if let Err(error) = name.spawn_scoped(scope, work) {
-                connected.fetch_sub(1, Ordering::AcqRel);
+                strangers.forget(peer);
                 say(&format!("{peer}: no thread for it: {error}"));
             }
         }

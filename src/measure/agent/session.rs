@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::facts;
+use super::limits::Limits;
 use super::lines::{Lines, NoLine};
 use super::protocol::{
     Answer, Failure, GREETING_BYTES, GREETING_PATIENCE, Greeting, Hello, REQUEST_BYTES, Request,
@@ -13,8 +14,9 @@ use super::protocol::{
 use super::token::{Prover, Token};
 use crate::error::{Error, ExitCode, Result};
 use crate::machine::host::{Live, clock};
-use crate::measure::load::half::{End, Local, SocketPlace};
+use crate::measure::load::half::{End, Local, Run, SocketPlace};
 use crate::measure::load::latency::{Echo, Prober};
+use crate::measure::load::partner::{Key, Secret};
 use crate::measure::load::spinner::Spinners;
 use crate::model::cpuset::CpuSet;
 use crate::model::histogram::Histogram;
@@ -28,21 +30,22 @@ pub(super) struct Shared<'a> {
     pub(super) token: Option<&'a Token>,
     /// CPUs on which the load's threads run.
     pub(super) cpus: Option<&'a CpuSet>,
+    pub(super) limits: &'a Limits,
     pub(super) stop: &'a AtomicBool,
     /// Name of the controller that is served, if any.
     pub(super) served: Mutex<Option<String>>,
     pub(super) say: &'a (dyn Fn(&str) + Sync),
 }
 
-/// Serves one connection to its end.
-pub(super) fn serve(shared: &Shared<'_>, lines: &mut Lines, peer: &str) {
+/// Serves one connection to its end; `met` is called once it has proven itself.
+pub(super) fn serve(shared: &Shared<'_>, lines: &mut Lines, peer: &str, met: &dyn Fn()) {
     match greet(shared, lines) {
-        Ok(()) => {}
+        Ok(()) => met(),
         Err(why) => return (shared.say)(&format!("{peer}: turned away: {why}")),
     }
     let Some(_turn) = Turn::take(shared, lines, peer) else { return };
     (shared.say)(&format!("{peer}: in control"));
-    let mut session = Session::new(shared.cpus.cloned());
+    let mut session = Session::new(shared.cpus.cloned(), shared.token, shared.limits.clone());
     let why = session.requests(shared, lines);
     // Whatever was under way ends here, and its ports are free.
     drop(session);
@@ -137,6 +140,13 @@ impl Drop for Turn<'_> {
 pub(super) struct Session {
     host: Live,
     cpus: Option<CpuSet>,
+    /// Secret that the other side of a run has as well.
+    secret: Secret,
+    limits: Limits,
+    /// The side that listens does not choose where it sends.
+    listens: bool,
+    /// Time at which the run under way is ended, whatever the controller does.
+    until: Option<Duration>,
     end: Local,
     echo: Option<Echo>,
     prober: Option<Prober>,
@@ -144,9 +154,21 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(cpus: Option<CpuSet>) -> Self {
+    pub(super) fn new(cpus: Option<CpuSet>, token: Option<&Token>, limits: Limits) -> Self {
         let end = Local::new(SocketPlace::default(), cpus.clone());
-        Self { host: Live::here(), cpus, end, echo: None, prober: None, spinners: None }
+        let secret = token.map(Token::secret).unwrap_or_default();
+        Self {
+            host: Live::here(),
+            cpus,
+            secret,
+            limits,
+            listens: false,
+            until: None,
+            end,
+            echo: None,
+            prober: None,
+            spinners: None,
+        }
     }
 
     /// Until the controller is gone, for whatever reason.
@@ -161,6 +183,10 @@ impl Session {
                 }
                 Err(why) => return why,
             };
+            if self.until.is_some_and(|until| clock::monotonic() > until) {
+                (shared.say)("run: longer than --max-seconds; ended");
+                (self.until, self.end) = (None, self.new_end());
+            }
             let answer = match parse::<Request>(&line) {
                 Ok(request) => self.answer(request, shared.stop, shared.say),
                 Err(why) => Err(Error::usage("request", why)),
@@ -170,6 +196,14 @@ impl Session {
                 return why;
             }
         }
+    }
+
+    fn new_end(&self) -> Local {
+        Local::new(SocketPlace::default(), self.cpus.clone())
+    }
+
+    fn ours(&self, run: Run) -> Run {
+        Run { secret: self.secret.clone(), ..run }
     }
 
     pub(super) fn answer(
@@ -190,28 +224,40 @@ impl Session {
                 Ok(Answer::Clock(now, clock::wall_milliseconds()))
             }
             Request::Sample(devices) => facts::sample(&self.host, &devices).map(Answer::Sample),
-            Request::Listen(run) => self.end.listen(&run).map(Answer::Ports),
+            Request::Listen(run) => {
+                self.limits.check(&run)?;
+                self.listens = true;
+                self.end.listen(&self.ours(run)).map(Answer::Ports)
+            }
             Request::Open(run, ports) => {
+                self.limits.check(&run)?;
+                if !std::mem::take(&mut self.listens) {
+                    self.limits.check_address(run.address)?;
+                }
                 say(&describe(&run));
-                self.end.open(&run, &ports, stop).map(|()| Answer::Done)
+                self.end.open(&self.ours(run), &ports, stop).map(|()| Answer::Done)
             }
             Request::Go(at) => {
                 // Further ahead than any lead: a clock that was never compared.
                 let latest = clock::monotonic() + SILENCE;
                 let at = Duration::from_nanos(at).min(latest);
+                let most = self.limits.seconds.map(Duration::from_secs_f64);
+                self.until = most.map(|most| at + most + SILENCE);
                 self.end.go(at).map(|()| Answer::Done)
             }
             Request::Watch => Ok(Answer::Done),
             Request::Quiet(at_once) => self.end.quiet(at_once).map(|()| Answer::Done),
             Request::Finish(at_once) => self.end.finish(at_once).map(Answer::Half),
             Request::Echo(run, at) => {
-                let echo = Echo::start(&SocketPlace::default(), at, run)?;
+                let echo = Echo::start(&SocketPlace::default(), at, &Key::of(&self.secret, run))?;
                 let port = echo.port();
                 self.echo = Some(echo);
                 Ok(Answer::Ports(vec![port]))
             }
             Request::Probe(run, to) => {
-                self.prober = Some(Prober::start(&SocketPlace::default(), to, run)?);
+                self.limits.check_address(to.ip())?;
+                let key = Key::of(&self.secret, run);
+                self.prober = Some(Prober::start(&SocketPlace::default(), to, &key)?);
                 Ok(Answer::Done)
             }
             Request::Window(open) => {

@@ -5,11 +5,20 @@ use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
+use crate::measure::load::partner::Secret;
 
 /// The fewest bytes of a token: what is short can be guessed from one recorded greeting.
 const LEAST: usize = 16;
 /// The most.
 const MOST: usize = 4096;
+
+/// Fewest bits of a token, by how often each of its bytes is in it; 16 random hexadecimal digits have
+/// about 50 by that count.
+const LEAST_BITS: f64 = 40.0;
+
+/// The remedy for a token that can't be used.
+pub const HINT: &str = "make one: (umask 077; head -c 24 /dev/urandom | base64 > token); and give \
+     both sides the same file";
 
 /// A shared secret.
 #[derive(Clone)]
@@ -32,14 +41,12 @@ impl Token {
     /// A usage error if the token is too short to be safe, or absurdly long.
     pub fn new(bytes: &[u8], from: &str) -> Result<Self> {
         let token = bytes.trim_ascii();
-        if (LEAST..=MOST).contains(&token.len()) {
-            return Ok(Self(token.to_vec()));
-        }
-        let why = format!("{} bytes: from {LEAST} to {MOST}", token.len());
-        Err(Error::usage(format!("read the token from {from}"), why).hint(
-            "make one: head -c 24 /dev/urandom | base64 > token; chmod 600 token; and give both \
-             sides the same file",
-        ))
+        let why = match token.len() {
+            LEAST..=MOST if entropy(token) >= LEAST_BITS => return Ok(Self(token.to_vec())),
+            LEAST..=MOST => "it repeats itself so much that it can be guessed".to_owned(),
+            length => format!("{length} bytes: from {LEAST} to {MOST}"),
+        };
+        Err(Error::usage(format!("read the token from {from}"), why).hint(HINT))
     }
 
     fn mac(&self, who: Prover, agent: &str, controller: &str) -> Option<Hmac<Sha256>> {
@@ -53,6 +60,14 @@ impl Token {
             mac.update(part);
         }
         Some(mac)
+    }
+
+    /// Secret that the two sides of a run share.
+    #[must_use]
+    pub(super) fn secret(&self) -> Secret {
+        let mac = Hmac::<Sha256>::new_from_slice(&self.0).ok();
+        let made = mac.map(|mac| mac.chain_update(b"linerate-data-1").finalize().into_bytes());
+        Secret(made.map(|made| made.to_vec()).unwrap_or_default())
     }
 
     /// Proof to the other side that this one has the token, in hexadecimal.
@@ -77,6 +92,16 @@ impl std::fmt::Debug for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Token(...)")
     }
+}
+
+/// Bits of all bytes, by how often each of them is among them.
+fn entropy(bytes: &[u8]) -> f64 {
+    let all = bytes.len() as f64;
+    let bits = |byte: &u8| {
+        let times = bytes.iter().filter(|b| *b == byte).count() as f64;
+        (all / times).log2()
+    };
+    bytes.iter().map(bits).sum()
 }
 
 /// SHA-256 in hexadecimal.
@@ -126,6 +151,10 @@ mod tests {
     fn a_token_that_can_be_guessed_is_refused_and_none_is_shown() {
         assert!(Token::new(b"", "x").is_err());
         assert!(Token::new(b"   secret    \n", "x").is_err());
-        assert_eq!(format!("{:?}", Token::new(&[b'k'; 16], "x").unwrap()), "Token(...)");
+        for guessed in ["kkkkkkkkkkkkkkkk", "abababababababab", "1111222233334444"] {
+            let error = Token::new(guessed.as_bytes(), "x").unwrap_err();
+            assert!(error.to_string().contains("guessed"), "{guessed}: {error}");
+        }
+        assert_eq!(format!("{:?}", Token::new(b"0123456789abcdef", "x").unwrap()), "Token(...)");
     }
 }

@@ -21,6 +21,7 @@ use crate::measure::agent::{self, Agent, Files, Sample};
 use crate::measure::lab::Counted;
 use crate::measure::load::half::{Run, drive};
 use crate::measure::load::latency::Probing;
+use crate::measure::load::partner::Secret;
 use crate::measure::load::spinner::Spinning;
 use crate::measure::load::{LoadResult, LoadSpec, Moment};
 use crate::measure::sample::{DevicesUse, Settings};
@@ -269,7 +270,8 @@ impl Generate for Hosts {
         stop: &AtomicBool,
         on: &mut dyn FnMut(Moment),
     ) -> Result<LoadResult> {
-        let run = Run { spec: spec.clone(), id: fastrand::u64(..), address: self.address };
+        let (spec, secret) = (spec.clone(), Secret::default());
+        let run = Run { spec, id: fastrand::u64(..), address: self.address, secret };
         let ran = drive(&mut self.agents.lan.clone(), &mut self.agents.wan.clone(), &run, stop, on);
         ran.map_err(|error| match error.remedy() {
             None if error.code() == ExitCode::Refused => error.hint(

@@ -7,6 +7,7 @@
 //! of its own, and else by AF_PACKET; the result says which of them it was.
 
 use std::io::{self, IoSlice};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use rustix::io::Errno;
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
 
 use super::half::SocketPlace;
-use super::udp::{BATCH, DATA, HEADER, HELLO, PADDING, kind, message};
+use super::udp::{BATCH, DATA, HEADER, PADDING, kind, message};
 use super::{Sender, still_waiting};
 use crate::error::{Error, Result};
 use crate::machine::host::clock;
@@ -51,10 +52,10 @@ impl Listener {
         place.inside("open a packet socket", PacketSocket::open).map(Self)
     }
 
-    /// The way back of the HELLO that has come to `port`, for datagrams of `size` bytes.
+    /// The way back of what has come to our port from the partner, for datagrams of `size` bytes.
     pub(super) fn way(
         self,
-        port: u16,
+        (port, peer): (u16, Option<SocketAddr>),
         size: usize,
         deadline: Duration,
         stop: &AtomicBool,
@@ -67,7 +68,7 @@ impl Listener {
                 clock::sleep(Duration::from_millis(1));
                 continue;
             };
-            if let Some(prefix) = way_back(&frame.bytes, port, size) {
+            if let Some(prefix) = way_back(&frame.bytes, (port, peer), size) {
                 return Ok(Way { ifindex: frame.ifindex, prefix });
             }
         }
@@ -178,8 +179,12 @@ impl Exit {
     }
 }
 
-/// Headers of the way back of a HELLO to `port`; `None` for any other frame.
-fn way_back(frame: &[u8], port: u16, size: usize) -> Option<[u8; PREFIX]> {
+/// Headers of the way back of one of our messages from `peer` to `port`; `None` for any other frame.
+fn way_back(
+    frame: &[u8],
+    (port, peer): (u16, Option<SocketAddr>),
+    size: usize,
+) -> Option<[u8; PREFIX]> {
     let head: &[u8; PREFIX] = frame.first_chunk()?;
     let to = head.get(..6)?;
     let from = head.get(6..12)?;
@@ -187,7 +192,10 @@ fn way_back(frame: &[u8], port: u16, size: usize) -> Option<[u8; PREFIX]> {
     let udp = head.get(34..)?;
     let plain_udp = head.get(12..14)? == [8, 0] && *ip.first()? == 0x45 && *ip.get(9)? == 17;
     let to_port = u16::from_be_bytes([*udp.get(2)?, *udp.get(3)?]);
-    if !plain_udp || to_port != port || kind(frame.get(PREFIX..)?)?.0 != HELLO {
+    let from_port = u16::from_be_bytes([*udp.first()?, *udp.get(1)?]);
+    let sender = Ipv4Addr::new(*ip.get(12)?, *ip.get(13)?, *ip.get(14)?, *ip.get(15)?);
+    let is_peer = peer.is_some_and(|p| p == SocketAddr::from((sender, from_port)));
+    if !plain_udp || to_port != port || !is_peer || kind(frame.get(PREFIX..)?).is_none() {
         return None;
     }
     let length = |header: usize| u16::try_from(header + size).map(u16::to_be_bytes).ok();
@@ -239,7 +247,12 @@ pub(super) fn check(address: std::net::IpAddr) -> io::Result<()> {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::partner::HELLO;
     use super::*;
+
+    fn from(port: u16) -> (u16, Option<SocketAddr>) {
+        (port, Some("198.18.2.2:4000".parse().unwrap()))
+    }
 
     /// A HELLO from 198.18.2.2:4000 to 198.18.1.2:5000, as it came off the wire.
     fn hello() -> Vec<u8> {
@@ -253,21 +266,23 @@ mod tests {
 
     #[test]
     fn the_way_back_is_the_way_here_turned_round() {
-        let way = way_back(&hello(), 5000, 18).unwrap();
+        let way = way_back(&hello(), from(5000), 18).unwrap();
         assert_eq!(&way[..14], [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
         assert_eq!(&way[26..34], [198, 18, 1, 2, 198, 18, 2, 2]);
         assert_eq!(&way[34..], [0x13, 0x88, 0x0f, 0xa0, 0, 26, 0, 0]);
         assert_eq!(u16::from_be_bytes([way[16], way[17]]), 46, "IP and UDP headers and 18 bytes");
         // A header with its checksum sums to nothing (RFC 1071).
         assert_eq!(checksum(&way[14..34]), 0);
-        assert_eq!(way_back(&hello(), 5001, 18), None, "another flow's");
-        assert_eq!(way_back(&hello(), 5000, 70_000), None, "no datagram is as long");
+        assert_eq!(way_back(&hello(), from(5001), 18), None, "another flow's");
+        let stranger = (5000, Some("198.18.2.3:4000".parse().unwrap()));
+        assert_eq!(way_back(&hello(), stranger, 18), None, "of somebody else");
+        assert_eq!(way_back(&hello(), from(5000), 70_000), None, "no datagram is as long");
     }
 
     proptest! {
         #[test]
         fn any_frame_is_survived(bytes: Vec<u8>, size in 0_usize..70_000) {
-            way_back(&bytes, 5000, size);
+            way_back(&bytes, from(5000), size);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   drive       LAN side                          WAN side
 //!   listen      ........................................ opens ports
-//!   open        connects, says which run and stream ───▶ takes them; anything else is dropped
+//!   open        connects, and each proves to be of this run (partner.rs); anything else is dropped
 //!   go          both begin at one moment, and each times its window by itself
 //!   quiet       waits for its senders                    waits for its senders
 //!   finish      waits for its receivers                  waits for its receivers
@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::partner::{Key, Secret};
 use super::workers::{DRAIN_DEADLINE, DirectionTotal, Moved, Window, Workers, edges};
 use super::{Datagrams, FlowResult, LoadPiece, LoadResult, LoadSpec, Moment, tcp, udp};
 use crate::error::{Error, ExitCode, Result};
@@ -43,6 +44,15 @@ pub struct Run {
     pub id: u64,
     /// Address at which the LAN reaches the WAN.
     pub address: IpAddr,
+    /// Secret that both sides share; it stays on each machine.
+    pub secret: Secret,
+}
+
+impl Run {
+    /// Key by which the two sides prove that they are of this run.
+    pub(super) fn key(&self) -> Key {
+        Key::of(&self.secret, self.id)
+    }
 }
 
 /// A side of the router.

@@ -18,7 +18,9 @@ use std::time::Duration;
 
 use super::Ends;
 use super::half::SocketPlace;
+use super::partner::{Door, Key, Reply, Secret};
 use super::tcp::local;
+use super::workers::CONNECT_DEADLINE;
 use crate::error::{Error, Result};
 use crate::machine::host::clock;
 use crate::model::histogram::Histogram;
@@ -46,20 +48,21 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// Answers at `address`; what does not name `run` is left alone.
+    /// Answers at `address` whoever has proven to be of the run of that key, and nobody else.
     ///
     /// # Errors
     /// Not supported or not permitted if the socket or the thread can't be had.
-    pub fn start(place: &SocketPlace, address: IpAddr, run: u64) -> Result<Self> {
+    pub fn start(place: &SocketPlace, address: IpAddr, key: &Key) -> Result<Self> {
         let address = SocketAddr::new(address, 0);
         let socket = place.inside(WHAT, move || {
             let socket = UdpSocket::bind(local(address)?)?;
             socket.set_read_timeout(Some(SLICE)).map(|()| socket)
         })?;
         let port = socket.local_addr().map_err(failed)?.port();
-        let stop = Arc::new(AtomicBool::new(false));
+        let door = Door::new(key.clone()).map_err(failed)?;
+        let (run, stop) = (key.name(), Arc::new(AtomicBool::new(false)));
         let seen = stop.clone();
-        let thread = spawn("lr-echo", move || echo(&socket, run, &seen))?;
+        let thread = spawn("lr-echo", move || echo(&socket, &door, run, &seen))?;
         Ok(Self { stop, thread: Some(thread), port })
     }
 
@@ -85,11 +88,11 @@ pub struct Prober {
 }
 
 impl Prober {
-    /// Sends to an [`Echo`] of the same `run`.
+    /// Sends to an [`Echo`] of the same key, once that has proven itself.
     ///
     /// # Errors
     /// Not supported or not permitted if the socket or the thread can't be had.
-    pub fn start(place: &SocketPlace, to: SocketAddr, run: u64) -> Result<Self> {
+    pub fn start(place: &SocketPlace, to: SocketAddr, key: &Key) -> Result<Self> {
         let any: IpAddr = match to {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -101,7 +104,21 @@ impl Prober {
         })?;
         let (stop, window) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(OUTSIDE)));
         let seen = (stop.clone(), window.clone());
-        let thread = spawn("lr-probe", move || probe(&socket, run, &seen.0, &seen.1))?;
+        let key = key.clone();
+        let thread = spawn("lr-probe", move || {
+            let deadline = clock::monotonic() + CONNECT_DEADLINE;
+            let met = key.greet(&socket, || match clock::monotonic() < deadline {
+                _ if seen.0.load(Ordering::Relaxed) => Err(io::ErrorKind::Interrupted.into()),
+                true => Ok(()),
+                false => Err(io::Error::other("nobody there proves to be of this run")),
+            });
+            match met {
+                Ok(()) => probe(&socket, key.name(), &seen.0, &seen.1),
+                // Ended before anybody answered.
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(Histogram::default()),
+                Err(e) => Err(e),
+            }
+        })?;
         Ok(Self { stop, window, thread: Some(thread) })
     }
 
@@ -164,10 +181,10 @@ impl Probing for Here {
 /// # Errors
 /// As [`Echo::start`] and [`Prober::start`].
 pub fn start(ends: &Ends) -> Result<Box<dyn Probing>> {
-    let run = fastrand::u64(..);
-    let echo = Echo::start(&SocketPlace(Some(Arc::clone(&ends.wan))), ends.wan_address, run)?;
+    let key = Key::of(&Secret::default(), fastrand::u64(..));
+    let echo = Echo::start(&SocketPlace(Some(Arc::clone(&ends.wan))), ends.wan_address, &key)?;
     let to = SocketAddr::new(ends.wan_address, echo.port());
-    let prober = Prober::start(&SocketPlace(Some(Arc::clone(&ends.lan))), to, run)?;
+    let prober = Prober::start(&SocketPlace(Some(Arc::clone(&ends.lan))), to, &key)?;
     Ok(Box::new(Here { prober, echo }))
 }
 
@@ -201,13 +218,38 @@ fn wait(time: Duration, stop: &AtomicBool) {
     let _whole = clock::wait_until(clock::monotonic() + time, Duration::from_millis(10), stop);
 }
 
-fn echo(socket: &UdpSocket, run: u64, stop: &AtomicBool) {
-    let mut buffer = [0; 64];
+/// Probes that are answered within a second: twice as many as are sent.
+const MOST: u32 = 400;
+
+fn echo(socket: &UdpSocket, door: &Door, run: u64, stop: &AtomicBool) {
+    let mut buffer = [0; 128];
+    let mut partner = None;
+    let (mut second, mut answered) = (clock::monotonic(), 0);
     while !stop.load(Ordering::Relaxed) {
-        let Ok((PACKET, from)) = socket.recv_from(&mut buffer) else { continue };
+        let Ok((length, from)) = socket.recv_from(&mut buffer) else { continue };
+        let packet = buffer.get(..length).unwrap_or_default();
+        let now = clock::monotonic();
+        if now.saturating_sub(second) >= Duration::from_secs(1) {
+            (second, answered) = (now, 0);
+        }
+        answered += 1;
+        if answered > MOST {
+            continue;
+        }
         // An answer that can't be sent is a lost probe, which the prober counts.
-        let ours = buffer.get(..PACKET).filter(|p| p.ends_with(&run.to_be_bytes()));
-        drop(ours.map(|probe| socket.send_to(probe, from)));
+        if partner == Some(from) && length == PACKET {
+            let ours = Some(packet).filter(|p| p.ends_with(&run.to_be_bytes()));
+            drop(ours.map(|probe| socket.send_to(probe, from)));
+            continue;
+        }
+        match door.reply(packet, from) {
+            Reply::Ignore => {}
+            Reply::Challenge(packet) => drop(socket.send_to(&packet, from)),
+            Reply::Accepted(packet) => {
+                partner = Some(from);
+                drop(socket.send_to(&packet, from));
+            }
+        }
     }
 }
 

@@ -23,6 +23,7 @@ pub mod iperf2;
 pub mod iperf3;
 pub mod latency;
 mod pace;
+pub mod partner;
 pub mod speedtest;
 pub mod spinner;
 mod tcp;
@@ -41,6 +42,7 @@ use crate::model::cpuset::CpuSet;
 use crate::model::measurement::{Direction, Protocol};
 use crate::model::units::BitRate;
 use half::{Local, Run, SocketPlace};
+use partner::Secret;
 
 /// The most streams per direction; `iperf3` stops at the same number. Each takes two threads.
 pub const MAX_STREAMS: u32 = 128;
@@ -299,7 +301,8 @@ pub fn run(
     let side = |netns: &Arc<NetnsThread>| {
         Local::new(SocketPlace(Some(Arc::clone(netns))), ends.cpus.clone())
     };
-    let run = Run { spec: spec.clone(), id: fastrand::u64(..), address: ends.wan_address };
+    let (spec, secret) = (spec.clone(), Secret::default());
+    let run = Run { spec, id: fastrand::u64(..), address: ends.wan_address, secret };
     half::drive(&mut side(&ends.lan), &mut side(&ends.wan), &run, stop, on)
 }
 

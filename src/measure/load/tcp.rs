@@ -20,6 +20,7 @@ use rustix::net::{
 };
 
 use super::half::{Half, Role, Run, Side, SocketPlace, Stream};
+use super::partner::{Key, NONCE, Nonce, PROOF, nonce};
 use super::workers::{CONNECT_DEADLINE, Moved, Outcome, RunView, SOCKET_TIMEOUT, due};
 use super::{LoadSpec, still_waiting, udp};
 use crate::error::{Error, ExitCode, Result};
@@ -36,9 +37,11 @@ const TAKE: usize = 256 << 10;
 const SEND_BUFFERS: usize = 1 << 20;
 const SEND_BUFFER: (usize, usize) = (64 << 10, 256 << 10);
 
-/// Size of the LAN's first bytes on a stream: a message with the run's number, and the stream's
-/// number.
-const GREETING: usize = udp::HEADER + 4;
+/// Size of the LAN's first bytes on a stream: a message with the run's name, the stream's number and
+/// one to prove.
+const GREETING: usize = udp::HEADER + 4 + NONCE;
+/// Size of the WAN's answer: a number of its own, and its proof.
+const ANSWER: usize = NONCE + PROOF;
 /// A stream's first message.
 const STREAM: u32 = 5;
 
@@ -83,25 +86,120 @@ pub(super) fn connect(
         return Err(Error::usage("load", "TCP has one port for all streams"));
     };
     let to = SocketAddr::new(run.address, *port);
-    let payload: Arc<[u8]> = payload().into();
-    let mut number = 0_u32;
+    let what = format!("connect to {to}");
+    let failed = |e: Errno| Error::new(ExitCode::Refused, what.clone(), e);
+    let key = run.key();
+    let mut greeted = Vec::new();
     for &direction in run.spec.directions() {
         for _ in 0..run.spec.streams {
             let socket = open(place, to, run.spec.mss, deadline, stop)?;
-            let mut greeting = udp::message(STREAM, run.id).to_vec();
+            let number = u32::try_from(greeted.len()).unwrap_or(u32::MAX);
+            let near = nonce().map_err(|e| Error::not_supported("make a nonce", e))?;
+            let mut greeting = udp::message(STREAM, key.name()).to_vec();
             greeting.extend_from_slice(&number.to_be_bytes());
-            let what = format!("connect to {to}");
+            greeting.extend_from_slice(&near);
             // Nothing was sent yet: so few bytes always fit.
-            rustix::net::send(&socket, &greeting, SendFlags::NOSIGNAL)
-                .map_err(|e| Error::new(ExitCode::Refused, what, e))?;
-            add(half, Side::Lan, direction, socket, &run.spec, &payload)?;
-            number += 1;
+            rustix::net::send(&socket, &greeting, SendFlags::NOSIGNAL).map_err(failed)?;
+            greeted.push((direction, socket, number, near));
         }
+    }
+    let payload: Arc<[u8]> = payload().into();
+    for (direction, socket, number, near) in greeted {
+        let mut answer = [0; ANSWER];
+        let mut got = 0;
+        while got < ANSWER {
+            ready(&socket, PollFlags::IN, deadline, stop, &what)?;
+            let room = answer.get_mut(got..).unwrap_or_default();
+            match rustix::net::recv(&socket, room, RecvFlags::empty()) {
+                Ok((_, 0)) => return Err(failed(Errno::CONNRESET)),
+                Ok((_, more)) => got += more,
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        let proven = answer
+            .split_first_chunk::<NONCE>()
+            .filter(|(far, proof)| key.is_proof(proof, Side::Wan, number, &near, far));
+        let Some((far, _)) = proven else {
+            let why = "it does not prove to be of this run: something else answers there";
+            return Err(Error::new(ExitCode::Refused, what, why));
+        };
+        let proof = key.proof(Side::Lan, number, &near, far);
+        rustix::net::send(&socket, &proof, SendFlags::NOSIGNAL).map_err(failed)?;
+        add(half, Side::Lan, direction, socket, &run.spec, &payload)?;
     }
     Ok(())
 }
 
-/// Takes all streams at the WAN. Whoever else connects, and does not name run and stream, is
+/// A connection that has not yet proven to be a stream of ours.
+struct Guest {
+    socket: TcpStream,
+    /// Number of the stream, and what both sides have to prove, once it has greeted.
+    asked: Option<(usize, Nonce, Nonce)>,
+}
+
+/// Outcome of a look at a guest.
+enum Seen {
+    Waits,
+    Leaves,
+    Proven(usize),
+}
+
+impl Guest {
+    /// Takes what has come, and answers.
+    fn look(&mut self, key: &Key) -> Seen {
+        let Some((number, near, far)) = self.asked else { return self.greeted(key) };
+        let mut proof = [0; PROOF];
+        match self.take(&mut proof) {
+            Some(true) => {}
+            Some(false) => return Seen::Leaves,
+            None => return Seen::Waits,
+        }
+        let stream = u32::try_from(number).unwrap_or(u32::MAX);
+        match key.is_proof(&proof, Side::Lan, stream, &near, &far) {
+            true => Seen::Proven(number),
+            false => Seen::Leaves,
+        }
+    }
+
+    fn greeted(&mut self, key: &Key) -> Seen {
+        let mut greeting = [0; GREETING];
+        match self.take(&mut greeting) {
+            Some(true) => {}
+            Some(false) => return Seen::Leaves,
+            None => return Seen::Waits,
+        }
+        let parts = greeting.split_at(udp::HEADER).1.split_first_chunk::<4>();
+        let parts = parts.and_then(|(number, near)| Some((number, near.first_chunk::<NONCE>()?)));
+        let (Some((number, near)), Ok(far)) = (parts, nonce()) else { return Seen::Leaves };
+        let stream = u32::from_be_bytes(*number);
+        if udp::kind(&greeting) != Some((STREAM, key.name())) {
+            return Seen::Leaves;
+        }
+        let answer = [&far[..], &key.proof(Side::Wan, stream, near, &far)].concat();
+        let Ok(number) = usize::try_from(stream) else { return Seen::Leaves };
+        self.asked = Some((number, *near, far));
+        // Nothing was sent yet: so few bytes always fit.
+        match rustix::net::send(&self.socket, &answer, SendFlags::NOSIGNAL) {
+            Ok(_) => Seen::Waits,
+            Err(_) => Seen::Leaves,
+        }
+    }
+
+    /// Fills the buffer: `None` while there is less than that, false where no more will come.
+    fn take(&self, buffer: &mut [u8]) -> Option<bool> {
+        match rustix::net::recv(&self.socket, &mut *buffer, RecvFlags::PEEK) {
+            Err(Errno::AGAIN | Errno::INTR) => None,
+            Ok((got, _)) if got == buffer.len() => {
+                Some(rustix::net::recv(&self.socket, &mut *buffer, RecvFlags::empty()).is_ok())
+            }
+            Ok((got, _)) if got > 0 => None,
+            _ => Some(false),
+        }
+    }
+}
+
+/// Takes all streams at the WAN. Whoever else connects, and does not prove to be of this run, is
 /// dropped.
 pub(super) fn accept(
     half: &mut Half,
@@ -115,7 +213,8 @@ pub(super) fn accept(
     let per_direction = usize::try_from(run.spec.streams).unwrap_or(0);
     let all = directions.len() * per_direction;
     let mut places: Vec<Option<TcpStream>> = (0..all).map(|_| None).collect();
-    let mut waiting: Vec<TcpStream> = Vec::new();
+    let key = run.key();
+    let mut waiting: Vec<Guest> = Vec::new();
     let mut missing = all;
     while missing > 0 {
         still_waiting(deadline, stop, what)?;
@@ -125,30 +224,25 @@ pub(super) fn accept(
             _ => {}
         }
         while let Ok((socket, _)) = listener.accept() {
-            // More than could ever be ours are not kept.
-            if waiting.len() <= 2 * all && socket.set_nonblocking(true).is_ok() {
-                waiting.push(socket);
+            // More than could ever be ours are not kept; those that say nothing go first.
+            if waiting.len() > 2 * all {
+                waiting.remove(0);
+            }
+            if socket.set_nonblocking(true).is_ok() {
+                waiting.push(Guest { socket, asked: None });
             }
         }
         let mut still = Vec::new();
-        for socket in waiting.drain(..) {
-            let mut greeting = [0; GREETING];
-            match rustix::net::recv(&socket, &mut greeting, RecvFlags::PEEK) {
-                Err(Errno::AGAIN | Errno::INTR) => still.push(socket),
-                Ok((got, _)) if got > 0 && got < GREETING => still.push(socket),
-                Ok((GREETING, _)) => {
-                    let number = greeting.last_chunk().map(|n| u32::from_be_bytes(*n));
-                    let number = number.and_then(|n| usize::try_from(n).ok());
-                    let place = number.and_then(|n| places.get_mut(n));
-                    if udp::kind(&greeting) == Some((STREAM, run.id))
-                        && let Some(place @ None) = place
-                        && rustix::net::recv(&socket, &mut greeting, RecvFlags::empty()).is_ok()
-                    {
-                        *place = Some(socket);
+        for mut guest in waiting.drain(..) {
+            match guest.look(&key) {
+                Seen::Waits => still.push(guest),
+                Seen::Leaves => {}
+                Seen::Proven(number) => {
+                    if let Some(place @ None) = places.get_mut(number) {
+                        *place = Some(guest.socket);
                         missing -= 1;
                     }
                 }
-                _ => {}
             }
         }
         waiting = still;
@@ -337,5 +431,68 @@ fn ready(
             Ok(_) => return Ok(()),
             Err(error) => return Err(Error::not_supported(what, error)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::super::partner::Secret;
+    use super::*;
+
+    fn run(address: IpAddr) -> Run {
+        let spec = LoadSpec::tcp(Direction::Up, 1, 1.0, 0.0);
+        Run { spec, id: 7, address, secret: Secret(b"token".to_vec()) }
+    }
+
+    #[test]
+    fn a_stranger_behind_the_port_gets_no_load() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        let stranger = std::thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            let mut greeting = [0; GREETING];
+            socket.read_exact(&mut greeting).unwrap();
+            // A number of its own, and in the place of a proof what it was told.
+            socket
+                .write_all(
+                    &[[1; NONCE].as_slice(), greeting.last_chunk::<PROOF>().unwrap()].concat(),
+                )
+                .unwrap();
+            let mut more = Vec::new();
+            drop(socket.read_to_end(&mut more));
+            more
+        });
+        let (run, place, stop) = (run(to.ip()), SocketPlace::default(), AtomicBool::new(false));
+        let mut half = Half::new(&run, None);
+        let refused = connect(&mut half, &place, &run, &[to.port()], &stop).unwrap_err();
+        assert!(refused.to_string().contains("does not prove"), "{refused}");
+        assert!(stranger.join().unwrap().is_empty(), "it got something");
+    }
+
+    #[test]
+    fn a_stranger_that_knows_the_runs_name_is_no_stream() {
+        let run = run("127.0.0.1".parse().unwrap());
+        let (listener, port) = listen(&SocketPlace::default(), &run).unwrap();
+        let stop = AtomicBool::new(false);
+        let mut half = Half::new(&run, None);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+                let mut greeting = udp::message(STREAM, run.key().name()).to_vec();
+                greeting.resize(GREETING, 0);
+                socket.write_all(&greeting).unwrap();
+                let mut answer = [0; ANSWER];
+                socket.read_exact(&mut answer).unwrap();
+                // The WAN's own proof, sent back.
+                socket.write_all(&answer[NONCE..]).unwrap();
+                let mut more = Vec::new();
+                drop(socket.read_to_end(&mut more));
+                assert!(more.is_empty());
+                stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            });
+            assert!(accept(&mut half, &listener, &run, &stop).is_err());
+        });
     }
 }

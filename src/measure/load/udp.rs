@@ -2,8 +2,7 @@
 //!
 //! ```text
 //!   lan                                wan
-//!    │ HELLO ─────────────────────────▶ │   opens the NAT mapping; repeated until answered
-//!    │ ◀──────────────────────── HELLO  │
+//!    │ HELLO, proofs (partner.rs) ────▶ │   opens the NAT mapping; repeated until answered
 //!    │ DATA 0, 1, 2 ... ──────────────▶ │   (up; for down the other way, on the same mapping)
 //!    │ END n ─────────────────────────▶ │   repeated until answered, bounded
 //!    │ ◀─────────────────────── REPORT  │   received, duplicates, reordered
@@ -23,6 +22,7 @@ use rustix::net::{MMsgHdr, RecvFlags, SendAncillaryBuffer, SendFlags, sendmmsg, 
 use super::frames::{self, Exit, Listener, Way};
 use super::half::{Half, Role, Run, Side, SocketPlace, Stream};
 use super::pace::Pace;
+use super::partner::{Door, Reply};
 use super::tcp::local;
 use super::workers::{CONNECT_DEADLINE, Moved, Outcome, RunView, SOCKET_TIMEOUT};
 use super::{Datagrams, LoadSpec, Sender, still_waiting};
@@ -35,7 +35,6 @@ pub(super) const HEADER: usize = 16;
 /// A report: the header and three counters.
 const REPORT: usize = HEADER + 24;
 const MAGIC: u32 = u32::from_be_bytes(*b"lnrt");
-pub(super) const HELLO: u32 = 1;
 pub(super) const DATA: u32 = 2;
 const END: u32 = 3;
 const ANSWER: u32 = 4;
@@ -60,7 +59,8 @@ pub(super) struct Waiting {
     direction: Direction,
     socket: UdpSocket,
     listener: Option<Listener>,
-    met: bool,
+    /// Where the LAN appears, once it has proven itself.
+    met: Option<SocketAddr>,
 }
 
 /// Number of answers by the WAN to each greeting: at least one must get back.
@@ -84,7 +84,7 @@ pub(super) fn listen(place: &SocketPlace, run: &Run) -> Result<(Vec<Waiting>, Ve
             ports.push(port.map_err(|e| Error::not_supported(what.clone(), e))?);
             let sends = Role::of(Side::Wan, direction) == Role::Sender;
             let listener = if sends { frames_wanted(place, run)? } else { None };
-            waiting.push(Waiting { direction, socket, listener, met: false });
+            waiting.push(Waiting { direction, socket, listener, met: None });
         }
     }
     Ok((waiting, ports))
@@ -111,22 +111,26 @@ pub(super) fn accept(
     let deadline = clock::monotonic() + CONNECT_DEADLINE;
     let what = "accept a UDP flow";
     let failed = |e: io::Error| Error::new(ExitCode::Refused, what, e);
-    let hello = message(HELLO, run.id);
-    let mut buffer = [0; HEADER];
-    while waiting.iter().any(|w| !w.met) {
+    let door = Door::new(run.key()).map_err(failed)?;
+    let mut buffer = [0; 128];
+    while waiting.iter().any(|w| w.met.is_none()) {
         still_waiting(deadline, stop, what)?;
         let mut idle = true;
-        for one in waiting.iter_mut().filter(|w| !w.met) {
-            let Ok((_, peer)) = one.socket.recv_from(&mut buffer) else { continue };
+        for one in waiting.iter_mut().filter(|w| w.met.is_none()) {
+            let Ok((length, peer)) = one.socket.recv_from(&mut buffer) else { continue };
             idle = false;
-            if kind(&buffer) != Some((HELLO, run.id)) {
-                continue;
+            match door.reply(buffer.get(..length).unwrap_or_default(), peer) {
+                Reply::Ignore => {}
+                // One that can't be sent is asked for again.
+                Reply::Challenge(packet) => drop(one.socket.send_to(&packet, peer)),
+                Reply::Accepted(packet) => {
+                    one.socket.connect(peer).map_err(failed)?;
+                    for _ in 0..ANSWERS {
+                        one.socket.send(&packet).map_err(failed)?;
+                    }
+                    one.met = Some(peer);
+                }
             }
-            one.socket.connect(peer).map_err(failed)?;
-            for _ in 0..ANSWERS {
-                one.socket.send(&hello).map_err(failed)?;
-            }
-            one.met = true;
         }
         if idle {
             clock::sleep(Duration::from_millis(1));
@@ -136,7 +140,7 @@ pub(super) fn accept(
     for one in waiting {
         one.socket.set_nonblocking(false).map_err(failed)?;
         let port = one.socket.local_addr().map_err(failed)?.port();
-        let way = way(one.listener, port, run, deadline, stop)?;
+        let way = way(one.listener, (port, one.met), run, deadline, stop)?;
         met.push((one.direction, one.socket, way));
     }
     add_all(half, place, Side::Wan, met, &run.spec)
@@ -144,12 +148,24 @@ pub(super) fn accept(
 
 fn way(
     listener: Option<Listener>,
-    port: u16,
+    between: (u16, Option<SocketAddr>),
     run: &Run,
     deadline: Duration,
     stop: &AtomicBool,
 ) -> Result<Option<Way>> {
-    listener.map(|seen| seen.way(port, run.spec.datagram, deadline, stop)).transpose()
+    listener.map(|seen| seen.way(between, run.spec.datagram, deadline, stop)).transpose()
+}
+
+/// Why there was no answer to a greeting.
+enum Tried {
+    Over(Error),
+    Failed(io::Error),
+}
+
+impl From<io::Error> for Tried {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
+    }
 }
 
 /// Opens all flows from the LAN: greets until the WAN answers, which opens the NAT mapping and
@@ -166,7 +182,7 @@ pub(super) fn connect(
     let failed = |e: io::Error| Error::new(ExitCode::Refused, what.clone(), e);
     let any: SocketAddr =
         if run.address.is_ipv6() { ([0u16; 8], 0).into() } else { ([0u8; 4], 0).into() };
-    let hello = message(HELLO, run.id);
+    let key = run.key();
     let mut ports = ports.iter();
     let mut met = Vec::new();
     for &direction in run.spec.directions() {
@@ -179,21 +195,15 @@ pub(super) fn connect(
             socket.set_write_timeout(Some(SOCKET_TIMEOUT)).map_err(failed)?;
             let sends = Role::of(Side::Lan, direction) == Role::Sender;
             let listener = if sends { frames_wanted(place, run)? } else { None };
-            socket.connect(SocketAddr::new(run.address, *port)).map_err(failed)?;
-            let mut buffer = [0; HEADER];
-            loop {
-                still_waiting(deadline, stop, &what)?;
-                // A refusal (ICMP) of an earlier HELLO may surface at any call: try again until
-                // time is up.
-                if socket.send(&hello).is_err() {
-                    clock::sleep(GREETING);
-                } else if socket.recv(&mut buffer).is_ok() && kind(&buffer) == Some((HELLO, run.id))
-                {
-                    break;
-                }
-            }
+            let peer = SocketAddr::new(run.address, *port);
+            socket.connect(peer).map_err(failed)?;
+            key.greet(&socket, || still_waiting(deadline, stop, &what).map_err(Tried::Over))
+                .map_err(|tried| match tried {
+                    Tried::Over(error) => error,
+                    Tried::Failed(error) => failed(error),
+                })?;
             let port = socket.local_addr().map_err(failed)?.port();
-            let way = way(listener, port, run, deadline, stop)?;
+            let way = way(listener, (port, Some(peer)), run, deadline, stop)?;
             met.push((direction, socket, way));
         }
     }

@@ -59,6 +59,13 @@ impl Running {
         Self::start_in(&[], netns, listen, token)
     }
 
+    /// With more arguments.
+    fn with(listen: &str, more: &[&str]) -> Self {
+        let mut command = program();
+        command.args(["agent", "--listen", listen]).args(more).stderr(Stdio::piped());
+        Self::of(spawn(None, command))
+    }
+
     /// Behind the words of another command.
     fn start_in(
         wrap: &[String],
@@ -79,7 +86,10 @@ impl Running {
         if let Some(token) = token {
             command.arg("--token-file").arg(token);
         }
-        let mut child = spawn(netns, command);
+        Self::of(spawn(netns, command))
+    }
+
+    fn of(mut child: Child) -> Self {
         let said = Arc::new(Mutex::new(String::new()));
         let mut lines = BufReader::new(child.stderr.take().unwrap());
         let mut first = String::new();
@@ -172,6 +182,8 @@ fn scratch(name: &str) -> PathBuf {
 fn token_file(dir: &std::path::Path, name: &str, text: &str) -> PathBuf {
     let path = dir.join(name);
     std::fs::write(&path, text).unwrap();
+    let owner_alone = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&path, owner_alone).unwrap();
     path
 }
 
@@ -275,6 +287,11 @@ fn who_has_no_token_is_turned_away_and_an_open_agent_never_starts() {
     assert!(stderr(&open).contains("--token-file"), "{}", stderr(&open));
     let guessed = agent(&["--listen", "0.0.0.0:0", "--token-file", short.to_str().unwrap()]);
     assert_eq!(guessed.status.code(), Some(2), "{}", stderr(&guessed));
+    let shown = token_file(&dir, "shown", "0123456789abcdef");
+    std::fs::set_permissions(&shown, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let shown = agent(&["--listen", "127.0.0.1:0", "--token-file", shown.to_str().unwrap()]);
+    assert_eq!(shown.status.code(), Some(2), "{}", stderr(&shown));
+    assert!(stderr(&shown).contains("chmod 600"), "{}", stderr(&shown));
 
     let lan = Running::start(None, "127.0.0.1:0", Some(&right));
     let wan = Running::start(None, "127.0.0.1:0", Some(&right));
@@ -326,7 +343,7 @@ fn strangers_on_either_side_are_named_and_never_waited_for_without_end() {
     let nonce = "0".repeat(64);
     let other = format!("linerate-controller\t1\t{nonce}\t-\n");
     let answer = send(other.as_bytes());
-    assert!(answer.contains("it speaks version 1, this agent 2"), "{answer}");
+    assert!(answer.contains("it speaks version 1, this agent 3"), "{answer}");
     send(&vec![b'x'; 1 << 20]);
     lan.wait_for("a line without an end");
     let mute = TcpStream::connect(&lan.address).unwrap();
@@ -371,6 +388,55 @@ fn strangers_on_either_side_are_named_and_never_waited_for_without_end() {
         assert_eq!(done.status.code(), Some(2), "{more:?}: {}", stderr(&done));
     }
     works(&lan, &wan);
+}
+
+#[test]
+fn who_says_nothing_keeps_nobody_out() {
+    let _alone = alone();
+    let (lan, wan) = pair();
+    let mute: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(&lan.address).unwrap()).collect();
+    works(&lan, &wan);
+    drop(mute);
+}
+
+#[test]
+fn an_agent_of_another_user_serves_nobody_without_a_token() {
+    let _alone = alone();
+    let (lan, wan) = pair();
+    // By root's own, and refused to nobody's: the agent runs as root here.
+    works(&lan, &wan);
+    let script = format!("exec 3<>/dev/tcp/{}; cat <&3", lan.address.replace(':', "/"));
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--clear-groups", "bash", "-c", &script]);
+    let Ok(said) = command.output() else {
+        eprintln!("SKIPPED an_agent_of_another_user_serves_nobody_without_a_token: no setpriv");
+        return;
+    };
+    assert!(said.stdout.is_empty(), "{}", String::from_utf8_lossy(&said.stdout));
+    lan.wait_for("of another user");
+}
+
+#[test]
+fn the_owner_of_an_agent_sets_its_limits() {
+    let _alone = alone();
+    let wan = Running::start(None, "127.0.0.1:0", None);
+    for (limits, words) in [
+        (&["--max-rate", "5"][..], "at most 5 Mbit/s"),
+        (&["--max-seconds", "0.1"], "0.1 s at most"),
+        (&["--allow", "127.0.0.1", "--allow", "198.18.0.0/15"], ""),
+        (&["--allow", "198.18.0.0/15"], ""),
+    ] {
+        let lan = Running::with("127.0.0.1:0", limits);
+        let done = output(None, bench(&lan, &wan, &["--direction", "up", "--seconds", "0.3"]));
+        match (words, limits.len()) {
+            ("", 4) => assert_eq!(done.status.code(), Some(0), "{}", stderr(&done)),
+            ("", _) => lan.wait_for("--allow"),
+            _ => {
+                assert_eq!(done.status.code(), Some(4), "{}", stderr(&done));
+                assert!(stderr(&done).contains(words), "{limits:?}: {}", stderr(&done));
+            }
+        }
+    }
 }
 
 #[test]
