@@ -17,16 +17,17 @@ pub struct Context {
 }
 
 impl Context {
-    /// This machine, or the captured one of `--host`.
+    /// This machine, or the captured one of `--host`, for a verb that `changes` something or that only
+    /// looks.
     ///
     /// # Errors
     /// Usage when the captured machine can't be opened.
-    pub fn new(global: &Global) -> Result<Self> {
+    pub fn new(global: &Global, changes: bool) -> Result<Self> {
         let captured = match &global.host {
             None => None,
             Some(path) => Some(open(path)?),
         };
-        Ok(Self { out: Output::new(global), live: Live::here(), captured })
+        Ok(Self { out: Output::new(global, changes), live: Live::here(), captured })
     }
 
     /// Machine for commands that only read.

@@ -109,6 +109,21 @@ pub enum Verb {
 }
 
 impl Verb {
+    /// The verb is there for what it does, not for what it prints.
+    fn changes(&self) -> bool {
+        match self {
+            Self::Apply(args) => !args.dry_run,
+            Self::Persist(args) => !args.print,
+            Self::Rollback(_) | Self::Confirm | Self::Unpersist(_) | Self::Capture(_) => true,
+            Self::DeadMan(_) | Self::Event(_) | Self::Boot(_) => true,
+            #[cfg(feature = "measure")]
+            Self::Measuring(verb) => {
+                matches!(**verb, measuring::Verb::Tune(_) | measuring::Verb::Lab(_))
+            }
+            _ => false,
+        }
+    }
+
     /// The verb looks at what a change left, and makes none.
     fn only_looks(&self) -> bool {
         match self {
@@ -147,7 +162,7 @@ fn not_run(e: &clap::Error) -> ExitCode {
 
 fn run(cli: &Cli) -> Result<ExitCode> {
     log::start(cli.global.quiet, cli.global.verbose);
-    let context = Context::new(&cli.global)?;
+    let context = Context::new(&cli.global, cli.verb.changes())?;
     if cli.verb.only_looks() {
         waiting::name_overdue(&context);
     }

@@ -5,6 +5,7 @@
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::shared::{ColorWhen, Global};
@@ -22,6 +23,8 @@ pub struct Output {
     /// Print JSON.
     pub json: bool,
     quiet: bool,
+    /// The verb is there for what it does: its exit code tells of that, whatever becomes of the output.
+    changes: bool,
     verbose: bool,
     color: bool,
     stderr_is_terminal: bool,
@@ -29,9 +32,9 @@ pub struct Output {
 }
 
 impl Output {
-    /// As the options and the terminal ask.
+    /// As the options and the terminal ask, for a verb that `changes` something or that only looks.
     #[must_use]
-    pub fn new(global: &Global) -> Self {
+    pub fn new(global: &Global, changes: bool) -> Self {
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty())
             || std::env::var_os("TERM").is_some_and(|t| t == "dumb");
         let color = match global.color {
@@ -42,6 +45,7 @@ impl Output {
         Self {
             json: global.json,
             quiet: global.quiet,
+            changes,
             verbose: global.verbose > 0,
             color,
             stderr_is_terminal: std::io::stderr().is_terminal(),
@@ -49,14 +53,19 @@ impl Output {
         }
     }
 
-    /// Writes data. A reader that has gone away (`| head`) ends the program quietly.
+    /// Writes data. A reader that has gone away (`| head`) ends a verb that only looks quietly. One that
+    /// changes something goes on, says in a line what was not printed, and with `-q` prints only JSON.
     ///
     /// # Errors
-    /// When stdout can't be written.
+    /// When stdout can't be written, of a verb that only looks.
     pub fn data(&self, text: impl Display) -> Result<()> {
+        if self.quiet && self.changes && !self.json {
+            return Ok(());
+        }
         let text = text.to_string();
         let end = if text.ends_with('\n') { "" } else { "\n" };
-        put(Stream::Data, shown(&text, self.color).into_owned() + end)
+        let stream = if self.changes { Stream::Report } else { Stream::Data };
+        put(stream, shown(&text, self.color).into_owned() + end)
     }
 
     /// Lets all output of this process wait, in order, until what this gives is dropped: nothing is
@@ -96,6 +105,12 @@ impl Output {
         if !self.quiet {
             to_stderr(&message.to_string(), self.color);
         }
+    }
+
+    /// The user asked for nothing but what failed.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
     }
 
     /// The user asked for more.
@@ -196,12 +211,19 @@ fn redraw(line: &str) {
     drop(put(Stream::Messages, format!("\r\x1b[K{line}")));
 }
 
-/// The two ways out.
+/// Ways out, and who depends on them.
 #[derive(Debug, Clone, Copy)]
 enum Stream {
+    /// Stdout, which the verb is there for.
     Data,
+    /// Stdout, of a verb that is there for what it does.
+    Report,
+    /// Stderr.
     Messages,
 }
+
+/// That a report could not be printed is said once.
+static LOST: AtomicBool = AtomicBool::new(false);
 
 /// Output that waits until a lock is given back; `None` where none is held.
 static WAITING: Mutex<Option<Vec<(Stream, String)>>> = Mutex::new(None);
@@ -220,14 +242,25 @@ fn put(stream: Stream, text: String) -> Result<()> {
             drop(std::io::stderr().lock().write_all(text.as_bytes()));
             Ok(())
         }
-        Stream::Data => {
+        Stream::Data | Stream::Report => {
             let mut out = std::io::stdout().lock();
-            out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| {
-                if e.kind() == std::io::ErrorKind::BrokenPipe {
+            let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+            drop(out);
+            written.or_else(|e| {
+                if matches!(stream, Stream::Report) {
+                    if !LOST.swap(true, Ordering::Relaxed) {
+                        to_stderr(
+                            &format!("linerate: write to stdout: {e}; nothing else is amiss"),
+                            false,
+                        );
+                    }
+                    return Ok(());
+                }
+                Err(if e.kind() == std::io::ErrorKind::BrokenPipe {
                     Error::new(ExitCode::Done, "write to stdout", e)
                 } else {
                     Error::usage("write to stdout", e)
-                }
+                })
             })
         }
     }

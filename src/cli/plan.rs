@@ -94,7 +94,7 @@ pub(super) fn run(context: &Context, args: &PlanArgs) -> Result<ExitCode> {
             plan: &plan,
             candidates: &plan::rated(&snapshot, &request, &candidates).map_err(bug)?,
         })?;
-    } else {
+    } else if !context.out.is_quiet() {
         let file = args.output.display().to_string();
         let document =
             report::document(&snapshot, &request, &candidates, &plan, &file).map_err(bug)?;

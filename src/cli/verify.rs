@@ -45,7 +45,7 @@ pub(super) fn run(context: &Context, args: &VerifyArgs) -> Result<ExitCode> {
     let report = verify::verify_with(host, &snapshot, &now.candidate, told).with_pending(waiting);
     if out.json {
         out.json(&Verified { format: "linerate-verify", version: 1, report: &report })?;
-    } else {
+    } else if !(out.is_quiet() && report.in_force()) {
         out.data(text(context, &report, journals.is_some()))?;
     }
     Ok(if report.in_force() { ExitCode::Done } else { ExitCode::Drift })

@@ -254,6 +254,74 @@ fn a_captured_machine_is_never_changed() {
 }
 
 #[test]
+fn a_verb_does_all_it_does_whatever_becomes_of_its_output() {
+    need_root!();
+    let router = Router::new("output");
+    assert!(router.run(&["plan", "--candidate", "one-cpu"]).status.success());
+    let root = router.place.dir.join("root");
+    let full =
+        || -> Stdio { std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap().into() };
+    let gone = || -> Stdio { rustix::pipe::pipe().unwrap().1.into() };
+    for stdout in [&full as &dyn Fn() -> Stdio, &gone] {
+        let lost = |args: &[&str]| {
+            let mut command = router.place.command(args);
+            command.stdout(stdout()).env("LINERATE_ROOT_DIR", &root);
+            let output = router.inside(command);
+            let said = stderr(&output);
+            assert_eq!(output.status.code(), Some(0), "{args:?}: {said}");
+            let lines = said.lines().filter(|line| line.contains("write to stdout")).count();
+            assert_eq!(lines, usize::from(args[0] != "persist"), "{args:?}: {said}");
+        };
+        lost(&["apply"]);
+        assert_eq!(u32::from_str_radix(&router.mask("lan0"), 16).unwrap(), 1);
+        lost(&["persist", "--init", "systemd"]);
+        assert!(root.join("etc/linerate/plan.toml").is_file());
+        let mut command = router.place.command(&["unpersist"]);
+        command.stdout(stdout()).env("LINERATE_ROOT_DIR", &root);
+        assert_eq!(router.inside(command).status.code(), Some(0));
+        assert!(!root.join("etc/linerate/plan.toml").exists());
+        lost(&["rollback"]);
+        assert_eq!(u32::from_str_radix(&router.mask("lan0"), 16).unwrap(), 0);
+    }
+}
+
+#[test]
+fn quiet_prints_nothing_when_all_is_well() {
+    need_root!();
+    let router = Router::new("quiet");
+    let root = router.place.dir.join("root");
+    for line in [
+        "plan --candidate one-cpu",
+        "apply",
+        "verify",
+        "persist --init systemd",
+        "unpersist",
+        "rollback",
+        "apply --confirm 60",
+        "confirm",
+        "rollback",
+        "capture --samples 0",
+    ] {
+        let args: Vec<&str> = line.split(' ').chain(["-q"]).collect();
+        let mut command = router.place.command(&args);
+        command.env("LINERATE_ROOT_DIR", &root);
+        let output = router.inside(command);
+        assert_eq!(output.status.code(), Some(0), "{line}: {}", stderr(&output));
+        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &stderr(&output);
+        assert_eq!(said, "", "{line}");
+    }
+}
+
+#[test]
+fn a_plan_that_is_a_pipe_or_a_device_is_refused() {
+    let place = Place::new("fifo");
+    let pipe = place.dir.join("plan.toml");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).unwrap();
+    refused(&place.run(&["apply"]), 2, &["no regular file", "hint"]);
+    refused(&place.run(&["verify", "/dev/zero"]), 2, &["no regular file"]);
+}
+
+#[test]
 fn a_plan_is_applied_verified_and_undone_on_a_real_kernel() {
     need_root!();
     let router = Router::new("life");

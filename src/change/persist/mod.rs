@@ -345,10 +345,19 @@ pub fn unpersist(disk: &dyn Disk, force: bool) -> Result<Vec<PathBuf>> {
     } else {
         as_thing(&Record { items: kept, directories: drop.clone(), ..record })?
     };
-    changes.push(Change { path: RECORD.into(), to: rest });
+    // The record is the last to go: with it, what is cut short is begun again.
     changes.push(Change { path: GUARD.into(), to: Thing::Absent });
+    changes.push(Change { path: RECORD.into(), to: rest });
     drop.reverse();
-    swap(disk, Path::new(HOME), changes, &drop)?;
+    let removed: Option<Vec<PathBuf>> =
+        changes.iter().map(|c| (c.to == Thing::Absent).then(|| c.path.clone())).collect();
+    match (swap(disk, Path::new(HOME), changes, &drop), removed) {
+        // All is as before, for nothing could be written, perhaps because the flash is full.
+        (Err(first), Some(removed)) if first.code() == ExitCode::NotSupported => {
+            crate::machine::store::swap::remove(disk, &removed, &drop).map_err(|_| first)?;
+        }
+        (swapped, _) => swapped.map(|_| ())?,
+    }
     if theirs.is_empty() {
         return Ok(undone);
     }

@@ -363,6 +363,23 @@ fn persisting_is_all_or_nothing_whatever_fails_and_whenever_the_power_goes() {
 }
 
 #[test]
+fn a_full_flash_does_not_keep_what_was_persisted() {
+    let scene = Scene::new();
+    let before = scene.content();
+    keep(&scene.root(), Init::Systemd, &interrupts()).unwrap();
+    let full = FaultyDisk::new(scene.root(), 0, Fault::Full);
+    assert!(!unpersist(&full, false).unwrap().is_empty());
+    assert_eq!(scene.content(), before);
+    // Cut short in the middle, it is done by the next call.
+    for at in 0..12 {
+        keep(&scene.root(), Init::Systemd, &interrupts()).unwrap();
+        drop(unpersist(&FaultyDisk::new(scene.root(), at, Fault::Killed), false));
+        unpersist(&scene.root(), false).unwrap();
+        assert_eq!(scene.content(), before, "killed at {at}");
+    }
+}
+
+#[test]
 fn replacing_and_taking_back_are_all_or_nothing_too() {
     let first: fn(&Root) = |root| drop(keep(root, Init::OpenWrt, &dialled()).unwrap());
     at_every_step(first, |disk| keep(disk, Init::OpenWrt, &interrupts()));

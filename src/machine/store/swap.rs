@@ -134,6 +134,22 @@ pub fn swap(
     Ok(journal.make)
 }
 
+/// Removes files one by one, in this order, and then the directories that are empty: where a full disk
+/// has no room for a journal. Nothing but its caller's own record knows how far it came.
+///
+/// # Errors
+/// The first failure.
+pub fn remove(disk: &dyn Disk, paths: &[PathBuf], drop: &[PathBuf]) -> Result<()> {
+    for path in paths {
+        if disk.look(path).map_err(|e| refused("read", path, &e))? != Thing::Absent {
+            disk.remove(path).map_err(|e| refused("remove", path, &e))?;
+        }
+    }
+    let emptied =
+        drop.iter().filter(|d| disk.is_directory(d)).try_for_each(|d| drop_empty(disk, d));
+    emptied.map_err(|(path, e)| refused("remove", &path, &e))
+}
+
 /// Ends a change that an earlier call left: back to the old contents, or the tidying up.
 ///
 /// # Errors
