@@ -102,6 +102,9 @@ pub struct KernelConfig {
     pub duplicates: Vec<String>,
     /// Lines that are neither an option nor a remark.
     pub skipped: usize,
+    /// True if the file ends before its end: within a line, within a menu, or before the options
+    /// that every build's file has last.
+    pub cut: bool,
 }
 
 impl KernelConfig {
@@ -139,6 +142,7 @@ impl KernelConfig {
         self.arch = part.arch.or_else(|| self.arch.take());
         self.version = part.version.or_else(|| self.version.take());
         self.skipped += part.skipped;
+        self.cut |= part.cut;
         self.duplicates.extend(part.duplicates);
         if self.extent == Extent::Part {
             self.extent = Extent::Defconfig;

@@ -64,7 +64,8 @@ pub struct KernelBisectArgs {
     /// Options that stay as in A, beside those that a machine needs to boot
     #[arg(long, value_delimiter = ',', value_name = "OPTION,...", requires = "a")]
     pub keep: Vec<String>,
-    /// Smallest effect to look for, in percent of the rate [default: a tenth of the difference]
+    /// Smallest effect to look for, in percent of the rate [default: a tenth of the difference, at
+    /// least 2 and five times the noise]
     #[arg(long, value_name = "PERCENT", value_parser = percent, requires = "a")]
     pub smallest: Option<f64>,
     /// Rate that A gave, in any unit; once for each measurement

@@ -10,7 +10,7 @@ use crate::cli::output::Output;
 use crate::cli::shared::figures;
 use crate::decide::kernel::bisect::{Ask, Culprit, Verdict};
 use crate::decide::kernel::diff::Group;
-use crate::decide::kernel::session::{CannotTake, Outcome, Session};
+use crate::decide::kernel::session::{CannotBegin, CannotTake, Outcome, Session};
 use crate::error::{Error, ExitCode, Result};
 use crate::machine::parse::config;
 use crate::machine::store::bisect::{Content, Directory, Terms};
@@ -71,15 +71,16 @@ fn begin(directory: &Directory, args: &KernelBisectArgs, a: Named, b: Named) -> 
     }
     let keep = args.keep.iter().map(|name| name.strip_prefix("CONFIG_").unwrap_or(name).to_owned());
     let terms = Terms::new(keep.collect(), args.smallest.map(|percent| (percent / 100.0).ln_1p()));
+    let cannot = |why: CannotBegin| {
+        let error = Error::usage(&what, &why);
+        match why.remedy() {
+            Some(remedy) => error.hint(remedy),
+            None => error,
+        }
+    };
     let mut session =
-        Session::begin(a.config, b.config, &terms.keep, terms.smallest).map_err(|why| {
-            let error = Error::usage(what, &why);
-            match why.remedy() {
-                Some(remedy) => error.hint(remedy),
-                None => error,
-            }
-        })?;
-    session.take_ends(&args.rate_a, &args.rate_b);
+        Session::begin(a.config, b.config, &terms.keep, terms.smallest).map_err(cannot)?;
+    session.take_ends(&args.rate_a, &args.rate_b).map_err(cannot)?;
     directory.begin(&a.text, &b.text, &terms)?;
     directory.write_answers(&terms, &session.answers)
 }
@@ -137,6 +138,12 @@ fn take(session: &mut Session, outcomes: Vec<Outcome>, args: &KernelBisectArgs) 
     session.take(outcomes, built.as_ref().map(|named| &named.config)).map_err(|why| match why {
         CannotTake::Ended => Error::usage("take an answer", "the search is at its end")
             .hint("linerate kernel bisect shows what was found; --undo takes an answer back"),
+        CannotTake::Rate(why) => Error::usage("take an answer", why).hint(why.remedy()),
+        CannotTake::Cut => {
+            let place = built.as_ref().map(|named| named.place.as_str()).unwrap_or_default();
+            Error::usage(format!("use the answer for {place}"), "it was cut short")
+                .hint("give the .config of the build, whole")
+        }
         CannotTake::LikeNeither(names) => {
             let place = built.as_ref().map(|named| named.place.as_str()).unwrap_or_default();
             let why = format!("neither as in A nor as in B: {}", names.join(", "));
@@ -193,9 +200,10 @@ fn proposal_text(out: &Output, session: &Session, directory: &Directory, ask: &A
         "then: linerate kernel bisect{dir} --rate RATE (or --result FILE, --no-boot, --unclear), \
          best with --built .config"
     ));
-    let left = ask.builds_left;
+    let (builds, measurements) = (ask.builds_left, ask.measurements_left);
     lines.push(out.dim(format!(
-        "about {left} kernels to build if it is one option; each further one takes up to {} more",
+        "about {builds} kernels to build and {measurements} measurements if it is one option; each \
+         further one takes up to {} kernels more",
         usize::BITS - all.leading_zeros()
     )));
     lines.join("\n")
@@ -275,6 +283,7 @@ fn document<'a>(
             again: ask.again,
             times: ask.times,
             builds_left: ask.builds_left,
+            measurements_left: ask.measurements_left,
         }),
         verdict: next.as_ref().ok().map(|verdict| Found {
             whole: verdict.whole.exp_m1(),
@@ -319,6 +328,7 @@ struct Next {
     /// Number of times to measure it.
     times: usize,
     builds_left: usize,
+    measurements_left: usize,
 }
 
 /// Effects are shares of the rate: -0.39 is 39 % slower.

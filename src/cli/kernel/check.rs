@@ -86,6 +86,9 @@ fn text(context: &Context, named: &Named, report: &Report) -> String {
         let names = named.config.duplicates.join(", ");
         lines.push(out.warn(format!("set more than once, the last counts: {names}")));
     }
+    if named.config.cut {
+        lines.push(out.warn("the file was cut short: what stood behind is not judged rightly"));
+    }
     if named.config.skipped > 0 {
         let skipped = named.config.skipped;
         lines.push(out.dim(format!("{skipped} lines are no option and were passed over")));

@@ -163,6 +163,7 @@ pub fn read(bytes: &[u8]) -> Option<KernelConfig> {
         (_, OF_A_PART..) if config.options.len() < ALL_CHOICES => Extent::Part,
         _ => Extent::Defconfig,
     };
+    config.cut = is_cut(&text, &config);
     if config.arch.is_none() {
         config.arch = architecture(&config, word.map(|(_, arch)| *arch));
     }
@@ -171,6 +172,24 @@ pub fn read(bytes: &[u8]) -> Option<KernelConfig> {
         config.version = signed.split(' ').nth(1).map(ToOwned::to_owned);
     }
     (!config.options.is_empty()).then_some(config)
+}
+
+/// True if a text ends within a line; or, of a whole file, within a menu or before "Kernel hacking",
+/// which every architecture's Kconfig has last and where `DEBUG_KERNEL` depends on nothing.
+fn is_cut(text: &str, config: &KernelConfig) -> bool {
+    let last = text.lines().next_back().unwrap_or_default().trim();
+    let is_line = match last.strip_prefix("# CONFIG_") {
+        Some(rest) => rest.ends_with(" is not set"),
+        None => last.is_empty() || last.starts_with('#') || last.contains('='),
+    };
+    if !text.ends_with('\n') && (!is_line || last.ends_with('=')) {
+        return true;
+    }
+    let mut ends = text.lines().filter_map(|line| line.trim().strip_prefix("# end of "));
+    let within = ends.next_back().is_some_and(|menu| menu != "Kernel hacking");
+    // Files of a few lines are somebody's example.
+    let built = config.extent == Extent::Whole && config.options.len() >= OF_A_BUILD;
+    built && (within || config.get("DEBUG_KERNEL").is_none())
 }
 
 fn unchosen(config: &KernelConfig) -> usize {
@@ -327,6 +346,21 @@ mod tests {
         assert_eq!(named("config-6.1.0-18-amd64").as_deref(), Some("6.1.0"));
         assert_eq!(named("linux-bcm2711-current.config"), None);
         assert_eq!(named("x86_64_defconfig.gz"), None);
+    }
+
+    #[test]
+    fn a_file_that_was_cut_short_is_known() {
+        let options: String = (0..70).map(|i| format!("CONFIG_HAVE_{i}=y\n")).collect();
+        let whole = format!(
+            "# Linux/arm64 6.1.0 Kernel Configuration\n# General setup\n{options}# end of General \
+             setup\nCONFIG_DEBUG_KERNEL=y\nCONFIG_KGDB=y\n# end of Kernel hacking\n"
+        );
+        let cut = |text: &str| read(text.as_bytes()).unwrap().cut;
+        assert!(!cut(&whole) && !cut(whole.trim_end()) && !cut("CONFIG_A=y\nCONFIG_B=m"));
+        for end in ["CONFIG_DEBUG", "CONFIG_KGDB", "KGDB=y", "# end of Kernel"] {
+            assert!(cut(whole.split_at(whole.find(end).unwrap()).0), "{end}");
+        }
+        assert!(cut("CONFIG_A=y\nCONFIG_B") && cut("CONFIG_A=y\n# CONFIG_B is n"));
     }
 
     /// As OpenWrt's, Fedora's and Armbian's.

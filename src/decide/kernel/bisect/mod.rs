@@ -17,7 +17,7 @@
 //! pure function of the answers: each call plays it again from the start, and
 //! ends where an answer is missing. So a file of answers is all that must be kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Figures of one kernel.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,7 +39,7 @@ pub struct Goal {
     /// How many options there are.
     pub options: usize,
     /// The smallest effect that is looked for, as a logarithm of the rate; `None`: a tenth of the
-    /// whole difference, and not less than 2 %.
+    /// whole difference, and not less than 2 % and five times the noise.
     pub smallest: Option<f64>,
 }
 
@@ -57,6 +57,8 @@ pub struct Ask {
     pub times: usize,
     /// New kernels that are left to build, if what is looked for is one option.
     pub builds_left: usize,
+    /// Measurements that are left, of those kernels and of this one, with the noise so far.
+    pub measurements_left: usize,
 }
 
 /// An option, or several that could not be told apart, that makes a difference.
@@ -103,8 +105,11 @@ pub struct Verdict {
 const NOISE: f64 = 0.02;
 /// How many degrees of freedom that guess is worth.
 const GUESS: f64 = 4.0;
-/// How many standard errors must lie between a difference and what it is told from.
-const CERTAIN: f64 = 2.5;
+/// Logarithm of the odds, a thousand to one, that a difference must have for being none or for being
+/// the smallest effect, whichever lies nearer (Wald's sequential test of one against the other).
+const CERTAIN: f64 = 6.9;
+/// The smallest effect that is looked for unasked, in standard deviations of one figure.
+const FINEST: f64 = 5.0;
 /// How often one kernel is measured at most.
 const REPEATS: usize = 8;
 /// Other ways to halve, when a kernel can't be measured.
@@ -129,7 +134,7 @@ type Looked<T> = Result<T, Ask>;
 /// The kernel to measure next.
 pub fn search(goal: Goal, answers: &BTreeMap<Setup, KernelAnswer>) -> Result<Verdict, Ask> {
     let noise = noise(answers);
-    Search { goal, answers, noise, smallest: 0.0, among: goal.options }.run()
+    Search { goal, answers, noise, smallest: 0.0, among: goal.options, like: Vec::new() }.run()
 }
 
 struct Search<'a> {
@@ -139,6 +144,8 @@ struct Search<'a> {
     noise: f64,
     smallest: f64,
     among: usize,
+    /// Kernels that are as fast as each other, as far as could be told.
+    like: Vec<BTreeSet<Setup>>,
 }
 
 impl Search<'_> {
@@ -149,7 +156,9 @@ impl Search<'_> {
         let a = self.end(&none)?;
         let b = self.end(&all)?;
         let whole = b.ln - a.ln;
-        self.smallest = self.goal.smallest.unwrap_or((whole.abs() / 10.0).max(0.02));
+        // Finer than five times the noise would take many measurements of each kernel.
+        let finest = (FINEST * self.noise).max(0.02);
+        self.smallest = self.goal.smallest.unwrap_or((whole.abs() / 10.0).max(finest));
         let mut found: Vec<Culprit> = Vec::new();
         if self.differ(&none, &all)? {
             let every: Vec<usize> = (0..n).collect();
@@ -212,7 +221,25 @@ impl Search<'_> {
         // Two more prove what was found.
         let checks = 2;
         let builds_left = usize::try_from(halvings).unwrap_or(0) + checks;
-        Ask { setup: setup.clone(), again, times, among: self.among, builds_left }
+        // Before the two ends are known nobody can tell how fine the difference is.
+        let each = if self.smallest > 0.0 { self.repeats(0.0) } else { 1 };
+        let measurements_left = times + builds_left * each;
+        Ask {
+            setup: setup.clone(),
+            again,
+            times,
+            among: self.among,
+            builds_left,
+            measurements_left,
+        }
+    }
+
+    /// How often a kernel must be measured to tell no difference from the smallest effect, against
+    /// one whose figure has this variance.
+    fn repeats(&self, against: f64) -> usize {
+        let wanted = self.smallest * self.smallest / 2.0 / CERTAIN - against;
+        let wanted = self.noise * self.noise / wanted.max(1e-9);
+        (1..REPEATS).find(|n| *n as f64 >= wanted).unwrap_or(REPEATS)
     }
 
     /// Rate of a kernel; `None` when it gives nothing that can be used.
@@ -224,30 +251,53 @@ impl Search<'_> {
         }
     }
 
+    /// Rate of a kernel and of all that were found to be like it.
+    fn level(&self, setup: &Setup, own: Figure) -> Figure {
+        let like = self.like.iter().find(|like| like.contains(setup));
+        let rates = like.into_iter().flatten().filter_map(|s| match self.answers.get(s) {
+            Some(KernelAnswer::Rates(rates)) => Some(rates.as_slice()),
+            _ => None,
+        });
+        pool(&rates.collect::<Vec<_>>().concat(), self.noise).unwrap_or(own)
+    }
+
+    /// Notes that two kernels are alike, and with them all that are like either.
+    fn note_alike(&mut self, one: &Setup, other: &Setup) {
+        let mut all: BTreeSet<Setup> = [one.clone(), other.clone()].into();
+        self.like.retain_mut(|like| {
+            let apart = !like.contains(one) && !like.contains(other);
+            if !apart {
+                all.append(like);
+            }
+            apart
+        });
+        self.like.push(all);
+    }
+
     /// True if two kernels that were measured differ by the smallest effect. Figures on the edge
     /// are asked for again.
-    fn differ(&self, one: &Setup, other: &Setup) -> Looked<bool> {
+    fn differ(&mut self, one: &Setup, other: &Setup) -> Looked<bool> {
         let (Some(x), Some(y)) = (self.figure(one)?, self.figure(other)?) else { return Ok(false) };
+        // Two that came to be alike through others are compared by themselves.
+        let known = self.like.iter().any(|like| like.contains(one) && like.contains(other));
+        let (x, y) = if known { (x, y) } else { (self.level(one, x), self.level(other, y)) };
         let difference = (x.ln - y.ln).abs();
         let edge = self.smallest / 2.0;
-        let error = (x.variance + y.variance).sqrt();
-        if (difference - edge).abs() > CERTAIN * error {
-            return Ok(difference > edge);
-        }
-        let mut noisier = [(x.variance, one), (y.variance, other)];
+        let is_certain =
+            (difference - edge).abs() * self.smallest > CERTAIN * (x.variance + y.variance);
+        let mut noisier = [(x.variance, one, y), (y.variance, other, x)];
         if y.variance > x.variance {
             noisier.swap(0, 1);
         }
-        for (_, setup) in noisier {
+        for (_, setup, against) in noisier.into_iter().filter(|_| !is_certain) {
             let done = self.times(setup);
             if done < REPEATS {
-                // As often as would make both errors small enough.
-                let wanted = ((difference - edge) / CERTAIN).powi(2) / 2.0;
-                let times = (self.noise * self.noise / wanted.max(1e-9)).ceil();
-                let times = (1..REPEATS).rev().find(|n| (*n as f64) <= times).unwrap_or(1);
-                let times = times.saturating_sub(done).clamp(1, REPEATS - done);
-                return Err(self.ask(setup, true, times));
+                let times = self.repeats(against.variance).saturating_sub(done);
+                return Err(self.ask(setup, true, times.clamp(1, REPEATS - done)));
             }
+        }
+        if difference <= edge {
+            self.note_alike(one, other);
         }
         Ok(difference > edge)
     }

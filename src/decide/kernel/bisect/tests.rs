@@ -225,3 +225,24 @@ fn unclear_answers_and_nonsense_do_not_stop_it() {
     let bad = BTreeMap::from([(vec![], KernelAnswer::NoBoot)]);
     assert!(search(none, &bad).is_err_and(|ask| ask.again));
 }
+
+/// With figures that repeat within one percent a kernel is seldom measured more than a few times.
+#[test]
+fn with_one_percent_of_noise_three_measurements_of_a_kernel_are_enough() {
+    for effect in [-1.03, -0.5, -0.22, -0.1] {
+        let (mut times, mut right) = (Vec::new(), 0);
+        for seed in 0..40 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let [a] = places(300, &mut rng);
+            let costs = vec![(a, effect)];
+            let board = Board { options: 300, costs, noise: 0.01, ..Board::default() };
+            let (verdict, builds, measured) = board.bisect(seed);
+            right += usize::from(found(&verdict) == [a].into());
+            times.push(measured as f64 / (builds + 2) as f64);
+        }
+        times.sort_by(f64::total_cmp);
+        let median = times[times.len() / 2];
+        assert!(right >= 38, "{effect}: only {right} of 40 were right");
+        assert!(median <= 3.0, "{effect}: {median}");
+    }
+}
