@@ -1,5 +1,5 @@
 //! The verbs that init and hotplug call: `boot` and `event`. Nobody sees their output; what matters
-//! goes to the kernel's log.
+//! goes to the kernel's log, or where systemd keeps it from that to the journal.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -49,10 +49,16 @@ impl Place {
     /// Runs a script in a network namespace of its own, with that namespace's /sys. Gives what it
     /// printed; it has to end well.
     fn script(&self, text: &str) -> String {
+        self.script_in(&["--net", "--mount"], text)
+    }
+
+    /// Runs a script in these namespaces of its own.
+    fn script_in(&self, namespaces: &[&str], text: &str) -> String {
         let whole = format!("set -eu\nmount -t sysfs sysfs /sys\n{FUNCTIONS}\n{text}");
         std::fs::write(self.0.join("script"), whole).unwrap();
         let output = Command::new("unshare")
-            .args(["--net", "--mount", "sh", "script"])
+            .args(namespaces)
+            .args(["sh", "script"])
             .current_dir(&self.0)
             .env("LINERATE_STATE_DIR", self.0.join("state"))
             .env("LINERATE_ROOT_DIR", self.0.join("root"))
@@ -367,4 +373,109 @@ fn what_an_event_reads_does_not_grow_with_the_number_of_other_devices_and_progra
     // Nor with that of programs.
     assert_eq!(of_processes(&few), 0, "{few:?}");
     assert!(of_processes(&all_of_few) > 1, "the count sees nothing");
+}
+
+/// A stand-in for procd and its ubus: an instance that ends is started anew until its service is
+/// deleted.
+#[test]
+fn on_openwrt_procd_starts_a_guard_anew_that_was_killed() {
+    need!("unshare", "ip");
+    let place = Place::new("procd");
+    place.script_in(
+        &["--net", "--mount", "--pid", "--fork", "--mount-proc"],
+        r#"
+mount -t tmpfs tmpfs /run # no other init is to be seen
+mkdir bin
+cat >bin/ubus <<'U'
+#!/bin/sh
+echo "$*" >>$HERE/ubus.log
+case $3 in
+add)
+    words=$(echo "$4" | sed 's/.*"command":\[\([^]]*\)\].*/\1/; s/"//g; s/,/ /g')
+    setsid sh -c 'while [ ! -e $HERE/deleted ]; do "$@"; sleep 1; done' procd $words </dev/null >/dev/null 2>&1 &
+    ;;
+delete) : >$HERE/deleted ;;
+esac
+U
+chmod +x bin/ubus
+PATH=$HERE/bin:$PATH
+guards() { # their numbers
+    for entry in /proc/[0-9]*; do
+        if [ "$(cat $entry/comm 2>/dev/null)" = linerate ] && grep -q dead-man $entry/cmdline; then echo ${entry#/proc/}; fi
+    done
+}
+ip link add lan0 type veth peer name far0
+./linerate apply --pending --confirm 5 --no-probe
+is_set lan0
+grep -q '"respawn":\["3600","1","0"\]' ubus.log || fail "$(cat ubus.log)"
+grep -q "LINERATE_STATE_DIR" ubus.log || fail "$(cat ubus.log)"
+for try in 1 2 3 4 5 6 7 8 9 10; do [ $(guards | wc -l) = 2 ] || sleep 0.1; done
+[ $(guards | wc -l) = 2 ] || fail "guards: $(guards)"
+kill -9 $(guards)
+is_set lan0
+for i in $(seq 300); do [ "$(rps lan0)" = 1 ] || break; sleep 0.1; done
+is_unset lan0
+./linerate status | grep -q 'not confirmed in time: 1 settings were put back' || fail "$(./linerate status)"
+for i in $(seq 300); do [ ! -e deleted ] || break; sleep 0.1; done
+[ -e deleted ] || fail 'the instance stays'
+for i in $(seq 300); do [ -n "$(guards)" ] || break; sleep 0.1; done
+[ -z "$(guards)" ] || fail "they stay: $(guards)"
+"#,
+    );
+}
+
+/// The directives of a unit's service that make its sandbox.
+fn sandbox(unit: &str) -> Vec<&str> {
+    let (_, service) = unit.split_once("[Service]\n").unwrap();
+    let service = service.split("\n[").next().unwrap();
+    let lines = service.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.filter(|line| !line.starts_with("Type=") && !line.starts_with("Exec")).collect()
+}
+
+#[test]
+fn every_unit_runs_in_a_sandbox_that_leaves_little_open() {
+    let read = |name: &str| {
+        let path = format!("{}/packaging/systemd/{name}", env!("CARGO_MANIFEST_DIR"));
+        std::fs::read_to_string(path).unwrap()
+    };
+    let early = read("linerate.service");
+    let wanted = sandbox(&early);
+    assert!(wanted.len() > 20, "{wanted:?}");
+    // What udev's rule starts has no unit file: the same, as words of a command line.
+    let rules = read("90-linerate.rules");
+    for line in &wanted {
+        let plain = format!("--property={line} ");
+        assert!(
+            rules.contains(&plain) || rules.contains(&format!("'{}' ", plain.trim())),
+            "{line}"
+        );
+    }
+    let event = early.replace("linerate boot", "linerate event -- eth0");
+    let units = [
+        ("linerate.service", early.clone()),
+        ("linerate-event.service", event),
+        ("linerate-services.service", read("linerate-services.service")),
+        ("linerate-stayed.service", read("linerate-stayed.service")),
+    ];
+    let dir = std::env::temp_dir().join(format!("linerate-units-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    for (name, text) in &units {
+        let here = sandbox(text);
+        assert!(wanted.iter().all(|line| here.contains(line)), "{name} leaves out some: {here:?}");
+        std::fs::write(dir.join(name), text).unwrap();
+        // In tenths.
+        let analyze = Command::new("systemd-analyze")
+            .args(["security", "--no-pager", "--offline=true", "--threshold=20"])
+            .arg(dir.join(name))
+            .output();
+        match analyze {
+            Ok(told) => {
+                let told = (told.status, String::from_utf8_lossy(&told.stdout).into_owned());
+                assert!(told.0.success(), "{name}: {}", told.1);
+                assert!(told.1.contains("Overall exposure level"), "{name}: {}", told.1);
+            }
+            Err(e) => eprintln!("SKIPPED every_unit_runs_in_a_sandbox: systemd-analyze: {e}"),
+        }
+    }
+    std::fs::remove_dir_all(dir).unwrap();
 }

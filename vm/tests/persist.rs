@@ -5,7 +5,7 @@
 
 mod common;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use common::{changed, codes};
@@ -65,6 +65,41 @@ timeline() {
     { cat /tmp/uevents; journalctl -b -o short-monotonic --no-pager; } |
         grep -e '^KERNEL' -e linerate -e run-r -e irqbalance >/out/timeline
 }
+# Every kind of setting inside the sandbox of what the units and the rule start, and back.
+kinds() {
+    words=$(sed -n 's,.*--quiet --collect \(.*\) -- /usr/.*,\1,p' /tmp/rules)
+    echo "$words" >/out/sandbox
+    linerate plan --sample 0 --candidate irq-spread-rps -o /root/kinds.toml
+    grep -q "^name = \"$fixed\"" /root/kinds.toml ||
+        printf '\n[[device]]\nname = "%s"\nsysfs = "%s"\ndriver = "e1000e"\nrx_queues = 1\n' $fixed $(readlink -f /sys/class/net/$fixed) >>/root/kinds.toml
+    more coalesce 'name = "rx-usecs"' 3 30
+    more ring 'name = "rx"' 256 512
+    more offload 'name = "rx-gro"' true false
+    more gro-flush-timeout '' 0 20000
+    more napi-defer-hard-irqs '' 0 2
+    more threaded-napi '' false true
+    more napi-thread 'queue = 0' '"0-1"' '"1"'
+    more qdisc '' '"default"' '"fq"'
+    more sysctl 'name = "net.core.netdev_budget"' 300 600
+    more sysctl 'name = "net.ipv4.ip_forward"' false true
+    cat /proc/sys/net/core/netdev_budget >/tmp/first
+    n=$(grep -c '^\[\[setting\]\]' /root/kinds.toml)
+    sed -i "s/^settings = .*/settings = $n/" /root/kinds.toml
+    cp /root/kinds.toml /out/
+    linerate show knobs --json >/out/knobs-before
+    step kinds sandboxed linerate apply /root/kinds.toml
+    linerate show knobs --json >/out/knobs-during
+    step kinds-back sandboxed linerate rollback
+    linerate show knobs --json >/out/knobs-after
+}
+sandboxed() { eval "systemd-run --wait --quiet --collect --pipe $words -- $*"; }
+more() {
+    device="device = \"$fixed\""
+    [ $1 != sysctl ] || device=
+    printf '\n[[setting]]\nknob = "%s"\n%s\n%s\nbefore = %s\nafter = %s\nreason = "a test"\n' "$1" "$device" "$2" "$3" "$4" >>/root/kinds.toml
+}
+as_first() { [ "$(cat $1)" = "$(cat /tmp/first)" ]; }
+is_gone() { [ ! -e $1 ]; }
 etc() {
     find /etc /usr/lib/udev/rules.d -printf '%p %y %m %l\n' | sort
     find /etc -type f -exec md5sum {} + | sort
@@ -215,13 +250,26 @@ O
     cat /sys/class/net/late0/queues/rx-0/rps_cpus >/out/rps-late
     step status-2 linerate status
     systemctl --failed --no-legend --plain >/out/failed
-    dmesg | grep linerate: >/out/log
+    journalctl -b -o cat --no-pager _COMM=linerate >/out/log
     timeline
     cat /etc/linerate/guard.json >/out/guard
+    cp /etc/udev/rules.d/90-linerate.rules /tmp/rules
     step unpersist linerate unpersist
     etc >/out/etc-after
     step undo linerate rollback --force
     balancer >/out/balancer-undone
+    kinds
+    # As whoever sits at the console: the guard is killed, and systemd's timer undoes.
+    step guarded linerate apply --confirm 8 --no-probe /root/kinds.toml
+    systemctl list-timers --no-legend 'linerate-undo-*' >/out/timers
+    kill -KILL $(pgrep -x linerate)
+    cat /proc/sys/net/core/netdev_budget >/out/budget-waiting
+    until_is 60 as_first /proc/sys/net/core/netdev_budget
+    until_is 60 is_gone /run/linerate/lock
+    step undone linerate status
+    step too-late linerate confirm
+    linerate show knobs --json >/out/knobs-undone
+    systemctl list-timers --no-legend 'linerate-undo-*' >/out/timers-after
     sync
     systemctl reboot
     ;;
@@ -268,6 +316,7 @@ fn a_persisted_plan_outlasts_reboots_reaches_what_comes_later_and_goes_without_a
         assert_eq!(codes.get(step), Some(&0), "{step}: {}", outcome.output);
     }
     taken_over_and_given_back(&outcome);
+    written_inside_the_sandbox(&outcome);
     nothing_else_is_written(&outcome);
     // A card that is soldered on, to all that is known, must be here for a plan that is not persisted.
     assert_eq!(codes["strict"], 3, "{}", outcome.text("strict.out"));
@@ -285,7 +334,7 @@ fn a_persisted_plan_outlasts_reboots_reaches_what_comes_later_and_goes_without_a
     assert!(all.contains("IRQ affinity of") && all.contains("RPS of late0"), "{all}");
     assert_ne!(outcome.text("rps-booted").trim().trim_matches('0'), "", "nothing was set at boot");
     assert!(outcome.text("rps-late").trim().ends_with('2'), "CPU 1: {}", outcome.text("rps-late"));
-    assert!(outcome.text("log").contains("linerate: event late0"), "{}", outcome.text("log"));
+    assert!(outcome.text("log").contains("event late0"), "{}", outcome.text("log"));
     assert!(outcome.text("guard").contains("\"short_boots\":0"), "{}", outcome.text("guard"));
     assert_eq!(outcome.text("failed"), "", "units failed");
 
@@ -300,6 +349,65 @@ fn a_persisted_plan_outlasts_reboots_reaches_what_comes_later_and_goes_without_a
         "",
         "set without being persisted"
     );
+}
+
+/// Settings by `show knobs --json`, threads of NAPI apart: each with its value.
+fn knobs(outcome: &Outcome, file: &str) -> BTreeMap<String, (String, Value)> {
+    let told: Value = serde_json::from_str(&outcome.text(file)).unwrap();
+    let items = told["knobs"].as_array().unwrap().iter();
+    let one = |item: &Value| {
+        let kind = item["knob"]["kind"].as_str().unwrap().to_owned();
+        (item["knob"].to_string(), (kind, item["now"].clone()))
+    };
+    // A thread stays when its device is polled in none any more.
+    items.map(one).filter(|(_, (kind, _))| kind != "napi-thread").collect()
+}
+
+/// What the units and udev's rule start can set whatever a plan can, and undo it; and a change whose
+/// guard was killed is undone by systemd's timer.
+fn written_inside_the_sandbox(outcome: &Outcome) {
+    let codes = codes(outcome);
+    assert!(
+        outcome.text("sandbox").contains("ProtectSystem=strict"),
+        "{}",
+        outcome.text("sandbox")
+    );
+    for (step, code) in
+        [("kinds", 0), ("kinds-back", 0), ("guarded", 0), ("undone", 0), ("too-late", 7)]
+    {
+        let said = outcome.text(&format!("{step}.err"));
+        assert_eq!(codes.get(step), Some(&code), "{step}: {said}\n{}", outcome.text("kinds.toml"));
+    }
+    let [before, during] = ["knobs-before", "knobs-during"].map(|file| knobs(outcome, file));
+    let differs = |(knob, now): &(&String, &(String, Value))| before.get(*knob) != Some(*now);
+    let changed: BTreeSet<&str> =
+        during.iter().filter(differs).map(|(_, (k, _))| k.as_str()).collect();
+    for kind in [
+        "irq-affinity",
+        "rps-cpus",
+        "coalesce",
+        "ring",
+        "offload",
+        "gro-flush-timeout",
+        "napi-defer-hard-irqs",
+        "threaded-napi",
+        "qdisc",
+        "sysctl",
+        "service",
+    ] {
+        assert!(changed.contains(kind), "{kind} was not set: {changed:?}");
+    }
+    assert_eq!(
+        before,
+        knobs(outcome, "knobs-after"),
+        "the sandbox kept something from being undone"
+    );
+    assert_eq!(outcome.text("timers").lines().count(), 1, "{}", outcome.text("timers"));
+    assert_eq!(outcome.text("budget-waiting").trim(), "600");
+    let said = outcome.text("undone.out");
+    assert!(said.contains("not confirmed in time:"), "{said}");
+    assert_eq!(before, knobs(outcome, "knobs-undone"));
+    assert_eq!(outcome.text("timers-after"), "");
 }
 
 /// The real irqbalance: stopped by a plan that moves interrupts, named when somebody starts it again,
@@ -394,7 +502,7 @@ all_in_force() { linerate verify >/tmp/v && ! grep -q pending /tmp/v; }
 pending() { linerate verify >/tmp/v && grep -q pending /tmp/v; }
 here() { [ -e /sys/class/net/$1 ]; }
 gone() { [ ! -e /sys/class/net/$1 ]; }
-log_has() { dmesg | grep -q "$1"; }
+log_has() { journalctl -b -o cat --no-pager | grep -q "$1"; }
 counted() { grep -q "\"short_boots\":$1" /etc/linerate/guard.json; }
 lines() { # the names that udev gave to the two cards
     for boot_try in $(seq 300); do
@@ -531,7 +639,7 @@ O
 4)
     ports
     until_is 60 log_has 'persisted settings are skipped'
-    dmesg | grep linerate: >/out/log
+    journalctl -b -o cat --no-pager _COMM=linerate >/out/log
     linerate event -- $wan
     rps $wan >/out/rps-skipped
     step skipped linerate status

@@ -109,7 +109,7 @@ pub(super) fn ask(device: &str, command: u32, words: &mut [u32]) -> io::Result<(
     }
     let mut request = IfReq { name, data: words.as_mut_ptr().cast(), rest: [0; 3] };
     let socket = rustix::net::socket(
-        rustix::net::AddressFamily::INET,
+        rustix::net::AddressFamily::UNIX,
         rustix::net::SocketType::DGRAM,
         None,
     )?;

@@ -257,7 +257,7 @@ impl TcMsg {
 
 pub(super) fn index_of(device: &str) -> io::Result<u32> {
     let socket = rustix::net::socket(
-        rustix::net::AddressFamily::INET,
+        rustix::net::AddressFamily::UNIX,
         rustix::net::SocketType::DGRAM,
         None,
     )?;
