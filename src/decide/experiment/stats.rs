@@ -106,7 +106,7 @@ pub fn series_interval(values: &[f64], confidence: f64) -> Option<SeriesInterval
     Some(SeriesInterval {
         mean,
         half: t_quantile(confidence, independent - 1.0)? * error,
-        wide: t_quantile(confidence, 1e6)? * error,
+        wide: normal_quantile(confidence) * error,
     })
 }
 
@@ -226,6 +226,20 @@ pub fn normal_below(z: f64) -> f64 {
     if z > 0.0 { 1.0 - tail } else { tail }
 }
 
+/// Normal value such that a share `confidence` lies between minus and plus it.
+fn normal_quantile(confidence: f64) -> f64 {
+    let (mut low, mut high) = (0.0_f64, 8.0_f64);
+    for _ in 0..40 {
+        let middle = low.midpoint(high);
+        if normal_below(middle) < 0.5 + confidence / 2.0 {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    high
+}
+
 /// Tukey's studentised range: the width, in standard errors of one mean, that the range of `groups`
 /// equal means exceeds with a probability of one minus `confidence`, the standard deviation being
 /// known with `freedom` degrees of freedom. To 1e-4; `None` for fewer than two groups.
@@ -297,7 +311,7 @@ pub fn rank_interval(values: &[f64], confidence: f64) -> Option<(f64, f64, f64)>
             })
             .count()
     } else {
-        let (n, z) = (n as f64, t_quantile(confidence, 1e9)?);
+        let (n, z) = (n as f64, normal_quantile(confidence));
         let sd = (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt();
         (n * (n + 1.0) / 4.0 - z * sd).floor() as usize
     };
