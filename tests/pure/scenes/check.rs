@@ -393,7 +393,7 @@ fn cases() -> Vec<Case> {
         yes("flapping-link", Warning, format!("{}/carrier_changes: 400\n/proc/uptime: 36000.00 1\n", eth(0))),
         no("flapping-link", format!("{}/carrier_changes: 400\n/proc/uptime: 8640000.00 1\n", eth(0))),
         no("flapping-link", format!("{}/carrier_changes: 12\n/proc/uptime: 900.00 1\n", eth(0))),
-        yes("slow-clock", Warning, "/sys/devices/system/clocksource/clocksource0/current_clocksource: hpet\n".into()),
+        yes("slow-clock", Notice, "/sys/devices/system/clocksource/clocksource0/current_clocksource: hpet\n".into()),
         no("slow-clock", "/sys/devices/system/clocksource/clocksource0/current_clocksource: kvm-clock\n".into()),
         yes("packet-taps", Notice, "/proc/net/packet <<\nsk RefCnt Type Proto  Iface R Rmem   User   Inode\n00 3      3    0003   2     1 0      0      81467\n.\n".into()),
         no("packet-taps", "/proc/net/packet <<\nsk RefCnt Type Proto  Iface R Rmem   User   Inode\n00 3      2    0800   2     1 0      0      81467\n00 3      3    0003   2     0 0      0      7\n.\n".into()),

@@ -331,7 +331,7 @@ fn clock(subject: &Subject<'_>) -> Looked {
     let better = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"];
     let better = better.into_iter().find(|name| others.iter().any(|other| other == name));
     let title = format!("the time is read from {now}");
-    let found = Found::new(subject.on_router(Severity::Warning), title)
+    let found = Found::new(subject.on_router(Severity::Notice), title)
         .seen(format!("{DIR}/current_clocksource"), now)
         .seen(format!("{DIR}/available_clocksource"), others.join(" "))
         .sure(Confidence::Likely);
