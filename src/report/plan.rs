@@ -34,15 +34,22 @@ pub fn document(
     document.blocks(reason);
     document.blocks([match chosen.changes().next() {
         None if candidates.planned.is_none() => Block::prose("nothing to propose"),
+        None if chosen.name == name::AS_FOUND => {
+            Block::prose("nothing to change: leave it as it is")
+        }
         None => Block::prose("nothing to change: the router is set up this way already"),
         Some(_) => Block::Table(changes(chosen.changes())),
     }]);
     let mut left = Table::new(&["not set", "why"]);
     plan.not_made.iter().for_each(|not| left.row([not.setting.clone(), not.reason.clone()]));
     document.blocks((!left.rows.is_empty()).then_some(Block::Table(left)));
-    document.blocks([Block::prose(format!(
-        "written to {file}; next: linerate apply {file} (undo: linerate rollback)"
-    ))]);
+    document.blocks([Block::prose(match chosen.changes().next() {
+        None => format!("written to {file}, which changes nothing"),
+        Some(_) => format!(
+            "written to {file}; next: linerate apply --confirm 60 {file} (undone after 60 s unless \
+             `linerate confirm` follows; undone later by linerate rollback)"
+        ),
+    })]);
     Ok(document)
 }
 
