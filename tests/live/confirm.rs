@@ -447,16 +447,19 @@ fn an_apply_that_is_stopped_is_ended_at_the_deadline_and_undone() {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut apply = router.lab.router.run(move || command.spawn().unwrap()).unwrap();
         let id = Pid::from_raw(i32::try_from(apply.id()).unwrap()).unwrap();
-        // As soon as anything is on the disk that has to be undone.
-        while !state.join("journal-0001").exists() {
-            assert!(apply.try_wait().unwrap().is_none(), "it ended without a journal");
+        // As soon as anything is on the disk that has to be undone; a fast one may be done by then.
+        let journal = state.join("journal-0001");
+        while !journal.exists() && apply.try_wait().unwrap().is_none() {}
+        if apply.try_wait().unwrap().is_none() {
+            kill_process(id, Signal::STOP).unwrap();
         }
-        kill_process(id, Signal::STOP).unwrap();
-        let has_lock = state.join("lock").exists();
+        let has_lock = apply.try_wait().unwrap().is_none() && state.join("lock").exists();
         caught += usize::from(has_lock);
         std::thread::sleep(Duration::from_millis(1500));
-        wait_for("undone", || router.lan() == 0 && !state.join("journal-0001").exists());
-        kill_process(id, Signal::CONT).unwrap();
+        wait_for("undone", || router.lan() == 0 && !journal.exists());
+        if apply.try_wait().unwrap().is_none() {
+            kill_process(id, Signal::CONT).unwrap();
+        }
         let ended = apply.wait().unwrap();
         assert!(!has_lock || !ended.success(), "it had the lock and was not ended");
         wait_for("the guard's end", || !state.join("lock").exists());
