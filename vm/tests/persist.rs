@@ -299,7 +299,7 @@ fn a_persisted_plan_outlasts_reboots_reaches_what_comes_later_and_goes_without_a
         script: SCRIPT.into(),
         devices: words.join(" ").split(' ').map(str::to_owned).collect(),
         boots: 3,
-        timeout: Duration::from_secs(600),
+        timeout: Duration::from_secs(1200),
     };
     let outcome = match system.run() {
         Ok(outcome) => outcome,
@@ -790,7 +790,7 @@ fn a_dialled_line_is_served_each_time_it_comes_up_and_two_short_boots_are_enough
         script: format!("{functions}{}{DIALLED}", FLASH.replace("BOOTS", &boots.to_string())),
         devices: words.join(" ").split(' ').map(str::to_owned).collect(),
         boots,
-        timeout: Duration::from_secs(600 + 90 * u64::from(cuts)),
+        timeout: Duration::from_secs(1200 + 90 * u64::from(cuts)),
     };
     let outcome = match system.run() {
         Ok(outcome) => outcome,
