@@ -237,6 +237,7 @@ fn apply_is_killed_at_any_moment_and_the_change_is_undone() {
 }
 
 #[test]
+#[ignore = "slow: make test runs it"]
 fn confirm_in_the_moment_of_the_deadline_is_one_or_the_other_and_says_which() {
     need_root!();
     let router = Router::new("race");
@@ -542,6 +543,7 @@ echo "{\"start\": {\"version\": \"iperf 3.16\"}, \"end\": {\"sum_sent\": $sum, \
 "#;
 
 #[test]
+#[ignore = "slow: make test runs it"]
 fn what_is_better_is_applied_only_if_it_keeps_what_must_be_kept() {
     need_root!();
     if lacks("tune") {

@@ -198,6 +198,7 @@ fn a_bisect_finds_both_culprits_and_survives_what_happens_on_the_way() {
 
 /// Packets through three hundred rules of a lab: most of their time goes to netfilter.
 #[test]
+#[ignore = "slow: make test runs it"]
 fn a_profile_says_that_the_rules_take_the_time() {
     let scratch = Scratch::new("profile");
     let linerate = || {
