@@ -126,12 +126,12 @@ struct LossesDocument<'a> {
     hostname: &'a str,
     kernel: &'a str,
     #[serde(flatten)]
-    told: Told<'a>,
+    losses: Losses<'a>,
 }
 
 /// The ledger in `check --load --json` as well.
 #[derive(serde::Serialize)]
-pub(super) struct Told<'a> {
+pub(super) struct Losses<'a> {
     /// Seconds that it was watched for; null for the counters since boot.
     seconds: Option<f64>,
     /// Packets lost, those that rules drop on purpose left out.
@@ -144,7 +144,7 @@ pub(super) struct Told<'a> {
     gaps: &'a [Gap],
 }
 
-impl<'a> From<&'a Ledger> for Told<'a> {
+impl<'a> From<&'a Ledger> for Losses<'a> {
     fn from(ledger: &'a Ledger) -> Self {
         let (dropped_by_rules, lost) = ledger.lost();
         Self {
@@ -166,7 +166,7 @@ impl<'a> LossesDocument<'a> {
             version: 1,
             hostname: &snapshot.machine.hostname,
             kernel: &snapshot.machine.kernel,
-            told: ledger.into(),
+            losses: ledger.into(),
         }
     }
 }

@@ -145,7 +145,7 @@ struct CheckDocument<'a> {
     unseen: &'a [Unseen],
     /// Where packets were lost meanwhile, as in docs/losses.schema.json.
     #[serde(skip_serializing_if = "Option::is_none")]
-    losses: Option<losses::Told<'a>>,
+    losses: Option<losses::Losses<'a>>,
 }
 
 #[derive(serde::Serialize)]

@@ -122,6 +122,19 @@ pub struct Diagnosis {
     pub unseen: Vec<Unseen>,
 }
 
+/// Rules about where packets are handled: once the plan is in force, none of them finds a thing.
+pub const PLACEMENT: &[&str] = &[
+    "worker-shares-cpu",
+    "lone-cpu",
+    "little-cores",
+    "immovable-line",
+    "isolated-cpus",
+    "uneven-load",
+    "rps-own-cpu",
+    "rps-with-queues",
+    "steered-twice",
+];
+
 /// All rules, in the order in which they are listed.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     rules::ALL.iter().copied().flatten()

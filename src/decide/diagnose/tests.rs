@@ -8,19 +8,6 @@ use crate::decide::plan::tests::oracle::{any_router, set};
 use crate::decide::plan::{self, Profile, Traffic};
 use crate::model::condition::Condition;
 
-/// Rules about where packets are handled.
-const PLACEMENT: &[&str] = &[
-    "worker-shares-cpu",
-    "lone-cpu",
-    "little-cores",
-    "immovable-line",
-    "isolated-cpus",
-    "uneven-load",
-    "rps-own-cpu",
-    "rps-with-queues",
-    "steered-twice",
-];
-
 fn misplaced(subject: &Subject<'_>) -> Vec<Finding> {
     let told = diagnose(subject, &[]);
     let told = told.findings.into_iter().filter(|f| f.severity >= Severity::Notice);

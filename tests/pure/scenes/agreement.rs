@@ -75,23 +75,10 @@ fn gain(snapshot: &Snapshot) -> (Option<Gain>, Option<plan::Planned>) {
     (now.zip(then).and_then(|(now, then)| Gain::of(&now, &then)), Some(planned))
 }
 
-/// Rules about where packets are handled.
-const PLACEMENT: &[&str] = &[
-    "worker-shares-cpu",
-    "lone-cpu",
-    "little-cores",
-    "immovable-line",
-    "isolated-cpus",
-    "uneven-load",
-    "rps-own-cpu",
-    "rps-with-queues",
-    "steered-twice",
-];
-
 /// Placement findings that say it costs something.
 fn misplaced(told: &Diagnosis) -> Vec<String> {
     let found = told.findings.iter().filter(|f| f.severity >= Severity::Notice);
-    let found = found.filter(|f| PLACEMENT.contains(&f.rule.as_str()));
+    let found = found.filter(|f| diagnose::PLACEMENT.contains(&f.rule.as_str()));
     found.map(|f| format!("{} {}: {}", f.severity, f.rule, f.title)).collect()
 }
 
