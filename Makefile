@@ -1,5 +1,5 @@
 # Everything a person or a machine does here starts from one of these; `make` alone lists them.
-.PHONY: help demo build router test check lint mutants
+.PHONY: help demo build router man test check lint mutants
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile
@@ -14,6 +14,11 @@ build: ## the static release binary
 router: ## the static release binary with the verbs that a router needs
 	@scripts/setup.sh build
 	@scripts/build.sh --router
+
+man: ## manual pages and completions of bash, zsh and fish, in target/manual
+	@scripts/setup.sh build
+	@. scripts/lib.sh && use_rust && cargo run --quiet --locked --example manual target/manual
+	@echo target/manual
 
 test: ## everything: lints, unit tests, namespaces, virtual machines (root; under 20 minutes)
 	@scripts/test.sh

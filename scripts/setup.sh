@@ -86,7 +86,7 @@ if [ "$purpose" = test ]; then
     have pppoe-server || [ -x /usr/sbin/pppoe-server ] || need pppoe "pppoe-server, for pppd to dial"
     have shellcheck || wanted="$wanted shellcheck"
     # Independent witnesses of what the tests do, and what the generator is compared with.
-    for tool in iperf3 ethtool nft:nftables iptables-legacy:iptables strace; do
+    for tool in iperf3 ethtool nft:nftables iptables-legacy:iptables strace mandoc zsh fish; do
         have "${tool%:*}" || [ -x "/usr/sbin/${tool%:*}" ] || wanted="$wanted ${tool#*:}"
     done
     have mmdebstrap || wanted="$wanted mmdebstrap" # the guest with systemd

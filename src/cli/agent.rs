@@ -1,15 +1,17 @@
 //! `linerate agent`: one end of a measurement over real wires, at a controller's command.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use super::context::Context;
 use super::interrupt;
 use super::shared::hosts::token;
+use super::shared::loads::megabits;
 use super::shared::seconds;
-use crate::error::{ExitCode, Result};
+use crate::error::{Error, ExitCode, Result};
+use crate::machine::host::HostRead;
 use crate::measure::agent::limits::{Limits, Net};
 use crate::measure::agent::{PORT, Server, serve};
 use crate::model::cpuset::CpuSet;
@@ -19,12 +21,16 @@ use crate::model::units::BitRate;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Start it on the host behind the router (lan), on one before it (wan) and, to see what the router \
-does meanwhile, on the router. Then, from anywhere that reaches them:
-  linerate bench nat --lan HOST --wan HOST --router HOST
-Nothing is encrypted. By default it listens on 127.0.0.1 alone, for
-  ssh -L 19821:127.0.0.1:19820 HOST
-On a link that you trust: --listen ADDRESS --token-file FILE, the same file on all sides; the token \
-itself never travels. It changes no setting, and runs until Ctrl-C. See docs/agent.md.")]
+does meanwhile, on the router. Then measure from anywhere that reaches them: linerate bench nat \
+--lan HOST --wan HOST --router HOST
+
+Nothing is encrypted. By default it listens on 127.0.0.1 alone, for ssh -L 19821:127.0.0.1:19820 \
+HOST. On a link that you trust: --listen ADDRESS --token-file FILE, the same file on all sides; the \
+token itself never travels. It changes no setting, and runs until Ctrl-C. See docs/agent.md.
+
+Examples:
+  linerate agent                      # for this machine and its tunnels
+  linerate agent --listen 198.18.0.7 --token-file token --max-rate 500M")]
 pub struct AgentArgs {
     /// Address to listen on, with or without a port; others than 127.0.0.1 need a token
     #[arg(long, value_name = "ADDRESS[:PORT]", default_value = "127.0.0.1", value_parser = listen)]
@@ -36,10 +42,10 @@ pub struct AgentArgs {
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     pub cpus: Option<CpuSet>,
     /// Refuse runs without --rate, and those that ask for more than this in a direction
-    #[arg(long, value_name = "MBIT", value_parser = rate)]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
     pub max_rate: Option<BitRate>,
     /// Refuse runs that take longer, and end those that do
-    #[arg(long, value_name = "S", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub max_seconds: Option<f64>,
     /// Serve controllers of this network alone, and send to no other; may be repeated
     #[arg(long, value_name = "CIDR")]
@@ -48,7 +54,10 @@ pub struct AgentArgs {
 
 /// Runs the command.
 pub(super) fn run(context: &Context, args: &AgentArgs) -> Result<ExitCode> {
-    context.live("agent")?;
+    let host = context.live("agent")?;
+    if let Some(cpus) = &args.cpus {
+        refuse_absent(host, cpus)?;
+    }
     let token = token(args.token_file.as_deref())?;
     let stop = interrupt::stop_flag()?;
     let server = Server::bind(args.listen, token.as_ref())?;
@@ -66,9 +75,20 @@ pub(super) fn run(context: &Context, args: &AgentArgs) -> Result<ExitCode> {
     Ok(ExitCode::Done)
 }
 
+/// Refuses CPUs that are not here before a controller finds it out.
+fn refuse_absent(host: &dyn HostRead, wanted: &CpuSet) -> Result<()> {
+    let text = host.text(Path::new("/sys/devices/system/cpu/online")).unwrap_or_default();
+    let Ok(online) = text.parse::<CpuSet>() else { return Ok(()) };
+    let absent = wanted.difference(&online);
+    if online.is_empty() || absent.is_empty() {
+        return Ok(());
+    }
+    Err(Error::usage("agent: --cpus", format!("CPU {absent} is not online here"))
+        .hint(format!("CPUs here: {online}")))
+}
+
 fn rate(text: &str) -> std::result::Result<BitRate, String> {
-    let mbit = text.parse::<f64>().ok().filter(|mbit| *mbit > 0.0 && mbit.is_finite());
-    mbit.map(|mbit| BitRate(mbit * 1e6)).ok_or_else(|| "not a rate in Mbit/s, as 500".into())
+    megabits(text).map(|mbit| BitRate(mbit * 1e6))
 }
 
 fn cpus(text: &str) -> std::result::Result<CpuSet, String> {

@@ -24,6 +24,10 @@ use crate::model::snapshot::Snapshot;
 
 /// `apply`
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  linerate apply --confirm 60s        # undone after a minute, unless you say:
+  linerate confirm
+  linerate apply --dry-run plan.toml  # prints the writes, and makes none")]
 pub struct ApplyArgs {
     /// The plan file
     #[arg(value_name = "PLAN", default_value = "plan.toml")]
@@ -32,7 +36,7 @@ pub struct ApplyArgs {
     #[arg(long)]
     pub dry_run: bool,
     /// Undo everything after this many seconds unless `linerate confirm` comes first
-    #[arg(long, value_name = "S", value_parser = seconds, conflicts_with = "dry_run")]
+    #[arg(long, value_name = "TIME", value_parser = seconds, conflicts_with = "dry_run")]
     pub confirm: Option<f64>,
     /// Also keep it in force over reboots and for devices that come later (see `persist`)
     #[arg(long, conflicts_with_all = ["confirm", "dry_run"])]

@@ -16,6 +16,10 @@ use crate::{machine::discover, machine::store};
 
 /// `capture`
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  linerate capture                    # writes linerate-capture.tar.gz
+  linerate capture --review           # prints what is in it, addresses replaced
+  linerate capture -o router.tar.gz --samples 10 --interval 500ms")]
 pub struct CaptureArgs {
     /// File to write
     #[arg(short, long, value_name = "FILE", default_value = "linerate-capture.tar.gz")]
@@ -24,7 +28,7 @@ pub struct CaptureArgs {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub samples: u32,
     /// Seconds between two readings
-    #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "1", value_parser = seconds)]
     pub interval: f64,
     /// Also print what the capture has of each file, to be looked at before it is given away
     #[arg(long)]

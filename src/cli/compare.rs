@@ -13,6 +13,9 @@ use crate::report;
 
 /// `compare`
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  linerate compare before.json after.json
+  linerate compare before.json after.json -o compared.svg")]
 pub struct CompareArgs {
     /// The record to compare with: a file of tune, sweep or bench --json
     #[arg(value_name = "A")]

@@ -13,6 +13,9 @@ use crate::machine::store;
 
 /// `fit`
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  linerate fit linerate-result.json -o costs.toml
+  linerate plan --costs costs.toml")]
 pub struct FitArgs {
     /// Results of tune, best with different numbers of --rules and with RPS on and off
     #[arg(value_name = "RESULT", required = true)]

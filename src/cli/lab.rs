@@ -13,6 +13,10 @@ use crate::{change::apply::Hold, machine::store};
 
 /// `lab`
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  linerate lab up                     # needs root
+  linerate lab shell router -- linerate show
+  linerate lab down")]
 pub struct LabArgs {
     /// The action
     #[command(subcommand)]
@@ -23,6 +27,8 @@ pub struct LabArgs {
 #[derive(Debug, Subcommand)]
 pub enum LabAction {
     /// Build one that stays until `lab down`
+    #[command(after_help = "Examples:
+  linerate lab up --rules 200 --flowtable")]
     Up {
         /// Extra filter rules that never match
         #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=20_000))]
@@ -35,13 +41,20 @@ pub enum LabAction {
         flowtable: bool,
     },
     /// Remove one, or all; also what a crash left behind
+    #[command(after_help = "Examples:
+  linerate lab down                   # all labs")]
     Down {
         /// The lab's id; all labs without one
         id: Option<String>,
     },
     /// List the labs that are up
+    #[command(after_help = "Examples:
+  linerate lab list")]
     List,
     /// A shell, or a command, inside one
+    #[command(after_help = "Examples:
+  linerate lab shell                  # in the router
+  linerate lab shell lan -- ping -c 3 198.18.2.2")]
     Shell {
         /// The lab's id; may be left out when only one is up
         #[arg(long)]

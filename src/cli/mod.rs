@@ -48,15 +48,31 @@ mod usage;
 mod verify;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::error::{ExitCode, Result};
+use crate::report::render::READABLE;
 use context::Context;
 use shared::{Global, waiting};
 
+/// First steps, and what scripts may rely on.
+const HELP: &str = "Examples:
+  linerate show                       # what this router is
+  linerate check                      # what holds it back
+  linerate plan                       # what could be changed, and why
+  linerate apply --confirm 60s        # changed; undone unless you say:
+  linerate confirm
+  linerate rollback                   # as it was before
+
+Times are 60, 60s, 1m or 500ms; rates are 500 (Mbit/s), 500M or 2.5G.
+
+Exit codes: 0 done; 1 findings, or a figure below its threshold; 2 the command line can't be used; \
+3 the plan is not in force; 4 a permission is missing; 5 not supported here; 6 the measurement was \
+refused; 7 failed and rolled back; 8 the rollback is incomplete; 130 interrupted and restored.";
+
 /// Get a Linux router to line rate, and prove it.
 #[derive(Debug, Parser)]
-#[command(name = "linerate", version, max_term_width = 100, propagate_version = true)]
+#[command(name = "linerate", version, propagate_version = true, after_help = HELP)]
 pub struct Cli {
     /// Options of every command
     #[command(flatten)]
@@ -82,12 +98,18 @@ pub enum Verb {
     /// Put everything back exactly as it was before
     Rollback(rollback::RollbackArgs),
     /// Keep what `apply --confirm` did
+    #[command(after_help = "Examples:
+  linerate apply --confirm 60s
+  linerate confirm                    # within the minute, to keep it")]
     Confirm,
     /// Keep a plan in force over reboots and for devices that come later
     Persist(persist::PersistArgs),
     /// Take back what `persist` wrote
     Unpersist(persist::UnpersistArgs),
     /// Show what linerate has changed and not undone
+    #[command(after_help = "Examples:
+  linerate status
+  linerate status --json")]
     Status,
     /// Record this machine in one file, for bug reports and to work on it elsewhere
     Capture(capture::CaptureArgs),
@@ -138,7 +160,7 @@ impl Verb {
 /// Parses the command line, runs the verb, prints its error, and says how it ended.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match parse() {
         Ok(cli) => cli,
         Err(e) => return not_run(&e),
     };
@@ -146,6 +168,13 @@ pub fn main() -> ExitCode {
         output::print_error(&error);
         error.code()
     })
+}
+
+/// The command line; help is as wide as all other text.
+fn parse() -> std::result::Result<Cli, clap::Error> {
+    let mut command = Cli::command().term_width(output::columns().min(READABLE));
+    Cli::from_arg_matches(&command.try_get_matches_from_mut(std::env::args_os())?)
+        .map_err(|e| e.format(&mut command))
 }
 
 /// Help and version as clap prints them; a mistake in the form of all our errors.

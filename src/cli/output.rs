@@ -49,7 +49,7 @@ impl Output {
             verbose: global.verbose > 0,
             color,
             stderr_is_terminal: std::io::stderr().is_terminal(),
-            width: width(),
+            width: columns(),
         }
     }
 
@@ -170,7 +170,7 @@ impl Output {
 
 /// Columns of a line: what COLUMNS says, else what the terminal says, else what a file gets. Text
 /// in fewer than [`NARROWEST`] columns can't be read.
-fn width() -> usize {
+pub(super) fn columns() -> usize {
     let asked = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal = || {
         let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
@@ -259,7 +259,7 @@ fn put(stream: Stream, text: String) -> Result<()> {
                 Err(if e.kind() == std::io::ErrorKind::BrokenPipe {
                     Error::new(ExitCode::Done, "write to stdout", e)
                 } else {
-                    Error::usage("write to stdout", e)
+                    Error::not_supported("write to stdout", e)
                 })
             })
         }

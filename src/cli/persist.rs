@@ -19,6 +19,9 @@ use crate::machine::store::disk::Root;
 
 /// `persist`
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  linerate persist plan.toml          # in force from the next boot on
+  linerate persist --print            # the files that it would write")]
 pub struct PersistArgs {
     /// The plan file [default: plan.toml, or else what is persisted]
     #[arg(value_name = "PLAN")]
@@ -54,6 +57,8 @@ impl From<InitName> for Init {
 
 /// `unpersist`
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  linerate unpersist                  # removes what `linerate persist` wrote")]
 pub struct UnpersistArgs {
     /// Also undo files and settings that somebody else has changed since
     #[arg(long)]

@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::TypedValueParser;
 
 use super::context::Context;
 use super::shared::costs::CostsFile;
+use super::shared::{one_of, seconds_or_zero};
 use crate::change::apply::knob;
 use crate::decide::plan::factor::Ground;
 use crate::decide::plan::{self, Candidates, Profile, Request, Traffic, Wanted};
@@ -21,13 +23,17 @@ use crate::report::plan as report;
 
 /// `plan`
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  linerate plan                       # writes plan.toml, and no more
+  linerate plan --explain rps-cpus    # all about one setting
+  linerate plan --host capture.tar.gz -o -")]
 pub struct PlanArgs {
     /// Take this candidate instead of the one the model prefers; also what tune found to be best:
     /// recipe-NAME, role-NAME, or a combination of factors as 'rps=all irq=0'
     #[arg(long, value_name = "NAME")]
     pub candidate: Option<String>,
-    /// The use that the router is planned for: router, vpn, endpoint or low-latency
-    #[arg(long, alias = "profile", value_name = "NAME", default_value = "router")]
+    /// The use that the router is planned for
+    #[arg(long, alias = "profile", value_name = "NAME", default_value = "router", value_parser = role())]
     pub role: Profile,
     /// A configuration from the field exactly as it was reported; `list` names them
     #[arg(long, value_name = "NAME", conflicts_with = "candidate")]
@@ -45,13 +51,17 @@ pub struct PlanArgs {
     /// Number of flows to plan for; 0 for so many that every share is even [default: 16]
     #[arg(long, value_name = "N")]
     pub flows: Option<u32>,
-    /// Seconds to look at the traffic for, to see where the work is; 0 goes by the counters since
+    /// Look at the traffic for this long, to see where the work is; 0 goes by the counters since
     /// boot, as a captured machine does
-    #[arg(long, value_name = "S", default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=600))]
-    pub sample: u16,
+    #[arg(long, value_name = "TIME", default_value = "3", value_parser = seconds_or_zero)]
+    pub sample: f64,
     /// File for the plan; `-` prints it
     #[arg(short, long, value_name = "FILE", default_value = "plan.toml")]
     pub output: PathBuf,
+}
+
+fn role() -> impl TypedValueParser<Value = Profile> {
+    one_of(&Profile::ALL.map(|role| (role.name(), role)))
 }
 
 /// Runs the command.
@@ -62,8 +72,8 @@ pub(super) fn run(context: &Context, args: &PlanArgs) -> Result<ExitCode> {
     }
     let (mut traffic, costs) = (traffic(args)?, CostsFile::read(args.costs.as_deref())?);
     let mut snapshot = discover::snapshot(context.reader());
-    if context.is_live() && args.sample > 0 && args.recipe.is_none() && args.explain.is_none() {
-        let duration = Duration::from_secs(args.sample.into());
+    if context.is_live() && args.sample > 0.0 && args.recipe.is_none() && args.explain.is_none() {
+        let duration = Duration::from_secs_f64(args.sample);
         discover::sample(context.reader(), &mut snapshot, duration);
     }
     traffic.costs = costs.on(&snapshot.machine, &context.out);

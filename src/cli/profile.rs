@@ -25,6 +25,9 @@ use crate::{machine::discover, machine::store};
 
 /// `profile`
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  linerate profile                    # for ten seconds; best under load
+  linerate profile 1m -o flame.svg    # and a flame graph")]
 pub struct ProfileArgs {
     /// Seconds to look; best while the router is busy
     #[arg(value_name = "SECONDS", default_value = "10", value_parser = seconds)]

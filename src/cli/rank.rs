@@ -13,6 +13,9 @@ use crate::report::rank as report;
 
 /// `rank`
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  linerate bench wireguard --board -o wireguard.json
+  linerate rank wireguard.json")]
 pub struct RankArgs {
     /// Results of `bench wireguard --board -o FILE`
     #[arg(value_name = "FILE", required = true)]

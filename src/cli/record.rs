@@ -21,6 +21,10 @@ const SLICE: Duration = Duration::from_millis(200);
 
 /// `record`
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  linerate record                     # to the screen, until Ctrl-C
+  linerate record -o router.csv --seconds 10m --device eth0
+  linerate record -o router.jsonl --interval 500ms")]
 pub struct RecordArgs {
     /// File to write; stdout without it. An existing file is never overwritten
     #[arg(short, long, value_name = "FILE")]
@@ -29,10 +33,10 @@ pub struct RecordArgs {
     #[arg(long, value_name = "FORM")]
     pub format: Option<RecordFormat>,
     /// Seconds between two readings, 0.1 to 10
-    #[arg(long, value_name = "S", default_value = "1", value_parser = interval)]
+    #[arg(long, value_name = "TIME", default_value = "1", value_parser = interval)]
     pub interval: f64,
     /// End after this long; without it Ctrl-C does
-    #[arg(long, value_name = "S", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub seconds: Option<f64>,
     /// Only this device; may be given more than once
     #[arg(long, value_name = "NAME")]

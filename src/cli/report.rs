@@ -16,6 +16,9 @@ use crate::report::document::Document;
 
 /// `report`
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  linerate report                     # linerate-result.json as text
+  linerate report linerate-sweep.json -o report.html")]
 pub struct ReportArgs {
     /// The result file of `tune`, or the record of `sweep`
     #[arg(value_name = "RESULT", default_value = "linerate-result.json")]

@@ -13,6 +13,8 @@ use crate::machine::store;
 
 /// `rollback`
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  linerate rollback                   # as it was before linerate came")]
 pub struct RollbackArgs {
     /// Overwrite values that something else has set since
     #[arg(long)]

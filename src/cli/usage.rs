@@ -14,6 +14,10 @@ pub(super) fn error(mistake: &clap::Error) -> Error {
         (ErrorKind::InvalidValue | ErrorKind::ValueValidation, Some(value)) => {
             format!("invalid value '{value}' for '{arg}'")
         }
+        // `--rate -5`, which clap takes for an option.
+        (ErrorKind::UnknownArgument, _) if arg.strip_prefix('-').is_some_and(begins_a_number) => {
+            format!("'{arg}' is below 0, which no value may be")
+        }
         (ErrorKind::UnknownArgument, _) => format!("unexpected argument '{arg}'"),
         (ErrorKind::InvalidSubcommand, _) => {
             let name = part(ContextKind::InvalidSubcommand).unwrap_or_default();
@@ -52,6 +56,10 @@ pub(super) fn error(mistake: &clap::Error) -> Error {
     Error::usage("command line", why).hint(hint)
 }
 
+fn begins_a_number(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_digit() || c == '.')
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -64,11 +72,12 @@ mod tests {
             ("apply --bogus", "'--bogus'", "--help"),
             ("shwo", "no command 'shwo'", "show"),
             ("verify --pendin", "'--pendin'", "did you mean --pending?"),
-            ("apply --confirm 0", "'0' for '--confirm <S>': must be more than 0", "--help"),
+            ("apply --confirm 0", "'0' for '--confirm <TIME>': must be more than 0", "--help"),
             ("plan --flows many", "invalid value 'many' for '--flows <N>'", "--help"),
             ("plan --flows", "'--flows <N>' needs a value", "--help"),
+            ("plan --flows -5", "'-5' is below 0, which no value may be", "--help"),
             ("show --color loud", "[possible values: auto, always, never]", "--help"),
-            ("apply --probe 192.0.2.1", "--confirm <S>", "--help"),
+            ("apply --probe 192.0.2.1", "--confirm <TIME>", "--help"),
             ("apply --confirm 5 --dry-run", "can't be used with", "--help"),
             ("apply --dry-run --dry-run", "more than once", "--help"),
             ("verify a b", "unexpected argument 'b'", "--help"),

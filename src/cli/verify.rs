@@ -18,6 +18,9 @@ use crate::model::knob::Value;
 
 /// `verify`
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  linerate verify                     # of plan.toml, or of what is persisted
+  linerate verify plan.toml --json    # exit code 3: not all in force")]
 pub struct VerifyArgs {
     /// The plan file [default: plan.toml, or else what is persisted]
     #[arg(value_name = "PLAN")]

@@ -22,20 +22,24 @@ use crate::report::check as report;
 
 /// `check`
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  linerate check                      # by what can be read at once
+  linerate check --load 10s           # watches the traffic first
+  linerate check --losses 10s         # where packets are lost, stage by stage")]
 pub struct CheckArgs {
     /// Only these rules (`--list` names them)
     #[arg(value_name = "RULE")]
     pub rules: Vec<String>,
-    /// Exit with 1 when a finding is at least this grave: info, notice, warning or critical
-    #[arg(long, value_name = "LEVEL", default_value = "warning", value_parser = severity)]
+    /// Exit with 1 when a finding is at least this grave
+    #[arg(long, value_name = "LEVEL", default_value = "warning", value_parser = severity())]
     pub fail_on: Severity,
     /// Watch the router for this long first, so that rules see rates; best while traffic flows
-    #[arg(long, value_name = "S", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub load: Option<f64>,
-    /// Show where packets are lost, stage by stage: since boot and, with S, what rises in S seconds
+    /// Show where packets are lost, stage by stage: since boot and, with TIME, what rises meanwhile
     #[arg(
         long,
-        value_name = "S",
+        value_name = "TIME",
         num_args = 0..=1,
         value_parser = seconds,
         conflicts_with_all = ["rules", "load", "list", "fail_on"]

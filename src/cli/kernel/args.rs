@@ -9,6 +9,10 @@ use crate::model::finding::Severity;
 
 /// `kernel`
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  linerate kernel check               # the running kernel
+  linerate kernel diff a.config b.config
+  linerate kernel bisect fast.config slow.config --rate-a 940 --rate-b 700")]
 pub struct KernelArgs {
     /// The action
     #[command(subcommand)]
@@ -28,18 +32,25 @@ pub enum KernelAction {
 
 /// `kernel check`
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  linerate kernel check               # the running kernel
+  linerate kernel check a.config --fail-on critical
+  linerate kernel check config-generic config-target")]
 pub struct KernelCheckArgs {
     /// A .config file or defconfig, plain or packed with gzip; or its parts, the most general first
     /// (OpenWrt's generic and its target's) [default: the running kernel's, or --host's]
     #[arg(value_name = "CONFIG")]
     pub files: Vec<PathBuf>,
-    /// Exit with 1 when a finding is at least this grave: info, notice, warning or critical
-    #[arg(long, value_name = "LEVEL", default_value = "warning", value_parser = severity)]
+    /// Exit with 1 when a finding is at least this grave
+    #[arg(long, value_name = "LEVEL", default_value = "warning", value_parser = severity())]
     pub fail_on: Severity,
 }
 
 /// `kernel diff`
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  linerate kernel diff a.config b.config
+  linerate kernel diff - b.config     # against the running kernel")]
 pub struct KernelDiffArgs {
     /// A .config file, plain or packed with gzip; - for the running kernel's
     pub a: PathBuf,
@@ -52,6 +63,10 @@ pub struct KernelDiffArgs {
 
 /// `kernel bisect`
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  linerate kernel bisect fast.config slow.config --rate-a 940 --rate-b 700
+  linerate kernel bisect --rate 905   # what the proposed kernel gave
+  linerate kernel bisect --no-boot    # it did not start")]
 pub struct KernelBisectArgs {
     /// Configuration of one kernel, the faster one [default: go on with the search in --dir]
     #[arg(requires = "b")]

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use clap::Args;
+use clap::builder::TypedValueParser;
 
-use super::{seconds, seconds_or_zero};
+use super::{one_of, seconds, seconds_or_zero};
 use crate::error::Error;
 use crate::measure::lab::{LabSpec, Shape};
 use crate::measure::load::{LoadSpec, Sender};
@@ -20,10 +21,10 @@ pub struct LoadArgs {
     #[arg(short = 'P', long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=128))]
     pub streams: u32,
     /// Measured seconds of each run
-    #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "1", value_parser = seconds)]
     pub seconds: f64,
     /// Seconds left out at the start of each run
-    #[arg(long, value_name = "S", default_value = "0.3", value_parser = seconds_or_zero)]
+    #[arg(long, value_name = "TIME", default_value = "0.3", value_parser = seconds_or_zero)]
     pub omit: f64,
     /// Largest IP packet in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 1500, conflicts_with = "lan", value_parser = clap::value_parser!(u32).range(576..=9000))]
@@ -138,23 +139,41 @@ pub(in crate::cli) fn refuse_unwritable(file: &Path) -> crate::error::Result<()>
     Ok(())
 }
 
+/// Mbit/s of a rate: `500`, `500M`, `2.5G`.
 pub(in crate::cli) fn megabits(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(m) if m.is_finite() && m > 0.0 && m < 1e7 => Ok(m),
-        _ => Err("a rate in Mbit/s, above 0 and below 10000000".into()),
+    let (number, unit) = match text.char_indices().next_back() {
+        Some((at, 'k')) => (text.get(..at), 1e-3),
+        Some((at, 'M')) => (text.get(..at), 1.0),
+        Some((at, 'G')) => (text.get(..at), 1e3),
+        _ => (Some(text), 1.0),
+    };
+    match number.unwrap_or_default().parse::<f64>().map(|number| number * unit) {
+        Ok(m) if m > 0.0 && m < 1e7 => Ok(m),
+        Ok(_) => Err("must be more than 0 and less than 10000G".into()),
+        Err(_) => Err("a rate is 500 (Mbit/s), 500M or 2.5G".into()),
     }
 }
 
-pub(in crate::cli) fn direction(text: &str) -> Result<Direction, String> {
-    match text {
-        "down" => Ok(Direction::Down),
-        "up" => Ok(Direction::Up),
-        "both" => Ok(Direction::Both),
-        _ => Err("one of down, up, both".into()),
-    }
+pub(in crate::cli) fn direction() -> impl TypedValueParser<Value = Direction> {
+    one_of(&[("down", Direction::Down), ("up", Direction::Up), ("both", Direction::Both)])
 }
 
-pub(in crate::cli) fn sender(text: &str) -> Result<Sender, String> {
-    let known = Sender::ALL.into_iter().find(|sender| sender.word() == text);
-    known.ok_or_else(|| format!("one of {}", Sender::ALL.map(Sender::word).join(", ")))
+pub(in crate::cli) fn sender() -> impl TypedValueParser<Value = Sender> {
+    one_of(&Sender::ALL.map(|sender| (sender.word(), sender)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_the_same_everywhere() {
+        for (text, is) in [("500", 500.0), ("500M", 500.0), ("2.5G", 2500.0), ("64k", 0.064)] {
+            assert_eq!(megabits(text), Ok(is), "{text}");
+        }
+        for bad in ["", "M", "5 M", "500m", "500Mbit", "-5", "0", "nan", "inf", "10000G", "5\u{e9}"]
+        {
+            assert!(megabits(bad).is_err(), "{bad}");
+        }
+    }
 }

@@ -13,6 +13,10 @@ use crate::report::show;
 
 /// `show`
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  linerate show                       # all of this machine, on one screen
+  linerate show nics                  # its network devices, with their queues
+  linerate show --host capture.tar.gz # one that `linerate capture` recorded")]
 pub struct ShowArgs {
     /// Only this part, in detail
     pub part: Option<Part>,

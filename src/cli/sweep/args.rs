@@ -30,6 +30,10 @@ const QUICK_FRAME: f64 = 20.0;
 
 /// `sweep`
 #[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  linerate sweep rate                 # knee, NDR and PDR, in a lab here
+  linerate sweep frame --sizes 64,512,1518 --seconds 5m
+  linerate sweep mss --scenario nat+vlan --repeats 5")]
 pub struct SweepArgs {
     /// The series: rate and frame send UDP and search for NDR and PDR, mss and mtu send TCP
     pub what: What,
@@ -42,7 +46,7 @@ pub struct SweepArgs {
     #[arg(long, value_name = "PERCENT", value_parser = percent, allow_negative_numbers = true)]
     pub loss: Option<f64>,
     /// Time allowed for everything, in seconds [default: with quick 60, or 20 for each frame size]
-    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
+    #[arg(long, value_name = "TIME", value_parser = seconds, allow_negative_numbers = true)]
     pub seconds: Option<f64>,
     /// Sizes to go through: frames with FCS, segments or packets in bytes
     #[arg(long, value_delimiter = ',', value_name = "BYTES,...", value_parser = clap::value_parser!(u32).range(1..=65_535))]
@@ -51,10 +55,10 @@ pub struct SweepArgs {
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=65_535))]
     pub frame: Option<u32>,
     /// Lowest rate of `rate`, Mbit/s of payload [default: a tenth of the highest]
-    #[arg(long, value_name = "MBIT", value_parser = megabits, allow_negative_numbers = true)]
+    #[arg(long, value_name = "RATE", value_parser = megabits, allow_negative_numbers = true)]
     pub from: Option<f64>,
     /// Highest rate, Mbit/s of payload [default: what the generator can send]
-    #[arg(long, value_name = "MBIT", value_parser = megabits, allow_negative_numbers = true)]
+    #[arg(long, value_name = "RATE", value_parser = megabits, allow_negative_numbers = true)]
     pub to: Option<f64>,
     /// Rates from the lowest to the highest
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
@@ -63,17 +67,17 @@ pub struct SweepArgs {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: u32,
     /// Measured seconds of each run of a series
-    #[arg(long, value_name = "S", default_value = "0.5", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "0.5", value_parser = seconds)]
     pub run: f64,
     /// Direction: wan to lan (down) or lan to wan (up)
-    #[arg(long, default_value = "down", value_parser = direction)]
+    #[arg(long, default_value = "down", value_parser = direction())]
     pub direction: Direction,
     /// Parallel streams
     #[arg(short = 'P', long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=128))]
     pub streams: u32,
     /// The way UDP leaves by: socket, packet (AF_PACKET), xdp (AF_XDP, or AF_PACKET where it can't be
     /// had), frames (the better one)
-    #[arg(long, value_name = "NAME", value_parser = sender, default_value = "socket")]
+    #[arg(long, value_name = "NAME", value_parser = sender(), default_value = "socket")]
     pub sender: Sender,
     /// Extra filter rules that never match, to make forwarding cost what a real ruleset costs
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "lan", value_parser = clap::value_parser!(u32).range(0..=20_000))]
@@ -131,7 +135,8 @@ impl SweepArgs {
         if let (Some(from), Some(to)) = (self.from, self.to)
             && from >= to
         {
-            return bad("from", format!("{from} Mbit/s is not below the highest, {to}"));
+            return bad("from", format!("{from} Mbit/s is not below the highest, {to}"))
+                .map_err(|e| e.hint("--from names the lowest rate, --to the highest"));
         }
         if self.what == What::Mtu && self.wire.hosts().is_some() {
             return bad("mtu", "agents change no setting: the way has the MTU that it has".into())
@@ -143,7 +148,8 @@ impl SweepArgs {
                 .map_err(|e| e.hint("--from, --to and --loss are for `sweep rate` and `frame`"));
         }
         if !udp && self.sender != Sender::Socket {
-            return bad("sender", "TCP is sent by sockets alone".into());
+            return bad("sender", "TCP is sent by sockets alone".into())
+                .map_err(|e| e.hint("--sender is for `sweep rate` and `frame`"));
         }
         framed(self.sender, self.scenario, self.direction)?;
         if self.what == What::Rate && !self.sizes.is_empty() {
@@ -161,7 +167,7 @@ impl SweepArgs {
             let why = format!("{size} bytes: from {least} to {most} here");
             return bad(&what, why).map_err(|e| match self.what {
                 _ if self.wire.hosts().is_some() => e,
-                What::Mtu => e,
+                What::Mtu => e.hint("--sizes takes packets that Linux can send over IPv4"),
                 _ => e.hint(format!("--mtu is {}; a larger one allows more", self.mtu)),
             });
         }

@@ -17,6 +17,11 @@ use crate::model::measurement::Direction;
 
 /// `tune`
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  linerate tune nat --quick           # a look, in a lab here; needs root
+  linerate tune nat --budget 10m --report linerate-report.html
+  linerate tune nat --factor rps=off,one,all --factor default
+  linerate tune --server 198.18.0.1 --apply --confirm 60s")]
 pub struct TuneArgs {
     /// The lab to build: route or nat, with +flowtable, +vlan, +pppoe, +bridge, +wireguard, +ipv6
     #[arg(default_value = "nat")]
@@ -25,7 +30,7 @@ pub struct TuneArgs {
     #[command(flatten)]
     pub load: LoadArgs,
     /// Directions to measure in each cell
-    #[arg(long, value_delimiter = ',', default_value = "down,up", value_parser = direction)]
+    #[arg(long, value_delimiter = ',', default_value = "down,up", value_parser = direction())]
     pub directions: Vec<Direction>,
     /// Blocks: each measures every candidate once, in a new random order
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -33,8 +38,8 @@ pub struct TuneArgs {
     /// Five blocks: exploratory, no proof
     #[arg(long)]
     pub quick: bool,
-    /// Stop starting new blocks after this long: seconds, or minutes as 10m
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    /// Stop starting new blocks after this long
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub budget: Option<f64>,
     /// Only these candidates (the baseline is always in); also recipe-NAME and role-NAME
     #[arg(long, alias = "candidate", value_delimiter = ',', value_name = "NAME,...")]
@@ -70,7 +75,7 @@ pub struct TuneArgs {
     #[arg(long, conflicts_with_all = ["quick", "aa", "baseline"])]
     pub apply: bool,
     /// With --apply: undo it after this many seconds unless `linerate confirm` comes first
-    #[arg(long, value_name = "S", requires = "apply", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", requires = "apply", value_parser = seconds)]
     pub confirm: Option<f64>,
     /// With --apply: where to write what was kept as a plan, for `persist`
     #[arg(long, value_name = "FILE", default_value = "linerate-best.toml")]
@@ -166,14 +171,6 @@ fn factor(text: &str) -> Result<FactorArg, String> {
     Ok(FactorArg::Of(Factor { name: name.to_owned(), levels }))
 }
 
-/// Seconds, or minutes with an `m`.
-fn time(text: &str) -> Result<f64, String> {
-    match text.strip_suffix('m') {
-        Some(minutes) => seconds(minutes).and_then(|m| seconds(&(m * 60.0).to_string())),
-        None => seconds(text),
-    }
-}
-
 /// An address or a name, with or without a port.
 pub(super) fn server(text: &str) -> Result<SocketAddr, String> {
     let plain = text.parse::<std::net::IpAddr>().map(|ip| SocketAddr::new(ip, iperf3::PORT));
@@ -192,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn factors_times_and_servers_are_read_as_people_write_them() {
+    fn factors_and_servers_are_read_as_people_write_them() {
         let Ok(FactorArg::Of(f)) = factor("sysctl.net.core.netdev_budget=300, 600") else {
             panic!()
         };
@@ -201,8 +198,6 @@ mod tests {
         for bad in ["rps", "rps=", "=off", "rps=off,,all"] {
             assert!(factor(bad).is_err(), "{bad}");
         }
-        assert_eq!((time("10m"), time("90"), time("90s")), (Ok(600.0), Ok(90.0), Ok(90.0)));
-        assert!(time("m").is_err() && time("0m").is_err());
         assert_eq!(server("198.18.0.1").unwrap().to_string(), "198.18.0.1:5201");
         assert_eq!(server("198.18.0.1:7").unwrap().to_string(), "198.18.0.1:7");
         assert_eq!(server("2001:db8::1").unwrap().to_string(), "[2001:db8::1]:5201");

@@ -151,11 +151,7 @@ pub fn write_private(kind: &str, path: &Path, content: &[u8]) -> Result<()> {
 
 fn write_with(kind: &str, path: &Path, content: &[u8], mode: u32) -> Result<()> {
     let failed = |e: io::Error| {
-        let code = match e.kind() {
-            io::ErrorKind::PermissionDenied => ExitCode::NotPermitted,
-            _ => ExitCode::Usage,
-        };
-        Error::new(code, format!("write {kind} {}", path.display()), words(&e))
+        Error::new(code_of(&e), format!("write {kind} {}", path.display()), words(&e))
             .hint("name another file with -o")
     };
     match fs::metadata(path) {
@@ -165,6 +161,20 @@ fn write_with(kind: &str, path: &Path, content: &[u8], mode: u32) -> Result<()> 
             file.write_all(content).map_err(failed)
         }
         _ => replace(path, content, mode).map_err(failed),
+    }
+}
+
+/// The exit code of an error of a file that the user named: usage only where the name is to blame.
+fn code_of(error: &io::Error) -> ExitCode {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => ExitCode::NotPermitted,
+        io::ErrorKind::StorageFull
+        | io::ErrorKind::QuotaExceeded
+        | io::ErrorKind::FileTooLarge
+        | io::ErrorKind::ReadOnlyFilesystem
+        | io::ErrorKind::StaleNetworkFileHandle
+        | io::ErrorKind::Other => ExitCode::NotSupported,
+        _ => ExitCode::Usage,
     }
 }
 
@@ -200,13 +210,7 @@ pub fn read_from(
     hint: &str,
 ) -> Result<Vec<u8>> {
     let what = format!("read {kind} {}", path.display());
-    let fail = |e: io::Error| {
-        let code = match e.kind() {
-            io::ErrorKind::PermissionDenied => ExitCode::NotPermitted,
-            _ => ExitCode::Usage,
-        };
-        Error::new(code, what.clone(), words(&e)).hint(hint)
-    };
+    let fail = |e: io::Error| Error::new(code_of(&e), what.clone(), words(&e)).hint(hint);
     let mut bytes = Vec::new();
     // A pipe without a writer is not waited for.
     let flags = OFlags::NONBLOCK.bits().cast_signed();

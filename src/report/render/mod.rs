@@ -25,6 +25,7 @@ pub use html::Html;
 pub use markdown::Markdown;
 #[cfg(feature = "measure")]
 pub use svg::Svg;
+pub(crate) use text::READABLE;
 pub use text::Text;
 
 /// A form that a document can take.

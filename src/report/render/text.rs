@@ -12,7 +12,7 @@ use crate::model::finding::{Finding, Severity};
 use crate::report::document::{Block, Document, Section, Table, Tone, Weight};
 
 /// Prose in longer lines than this is hard to read, however wide the terminal is.
-const READABLE: usize = 100;
+pub(crate) const READABLE: usize = 100;
 
 /// Labels of facts longer than this do not push the values further to the right.
 const LABEL: usize = 30;
