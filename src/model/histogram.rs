@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 /// Buckets per doubling: a quantile is at most 1/64 (1.6 %) above the true one.
 const STEPS: u32 = 64;
 
+/// Largest relative error of a duration.
+pub const RESOLUTION: f64 = 1.0 / STEPS as f64;
+
 /// Buckets that a duration can have: exact ones, and those of the 58 doublings above.
 const BUCKETS: usize = 59 * STEPS as usize;
 
@@ -67,6 +70,28 @@ impl Histogram {
     }
 }
 
+impl Histogram {
+    /// The fewest probes that carry a quantile: ten of them lie beyond it.
+    #[must_use]
+    pub fn needed(q: f64) -> u64 {
+        (10.0 / (1.0 - q) - 1e-6).ceil() as u64
+    }
+
+    /// Mean in nanoseconds of the shortest `share` (0 to 1) of all durations; `None` where more than
+    /// the others never came back, or nothing was probed.
+    #[must_use]
+    pub fn mean_of_shortest(&self, share: f64) -> Option<f64> {
+        let most = (self.total() as f64 * share.clamp(0.0, 1.0)).floor();
+        let (mut seen, mut sum) = (0.0, 0.0);
+        for (at, count) in self.counts.iter().enumerate() {
+            let counts = (*count as f64).min(most - seen);
+            sum += counts * upper(at) as f64;
+            seen += counts;
+        }
+        (most >= 1.0 && seen >= most).then(|| sum / most)
+    }
+}
+
 /// The bucket of a value: exact below [`STEPS`], then [`STEPS`] buckets for each doubling.
 fn bucket(value: u64) -> usize {
     let doublings = (value / u64::from(STEPS)).checked_ilog2().map_or(0, |n| n + 1);
@@ -97,6 +122,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn the_mean_leaves_the_longest_out_and_lost_ones_are_the_longest() {
+        let mut seen = Histogram::default();
+        assert_eq!(seen.mean_of_shortest(0.95), None);
+        (0..19).for_each(|_| seen.add(40));
+        seen.add(5000);
+        assert_eq!(seen.mean_of_shortest(0.95), Some(40.0));
+        assert!(seen.mean_of_shortest(1.0).unwrap() > 280.0);
+        seen.lost = 3;
+        assert_eq!(seen.mean_of_shortest(0.95), None, "more than 5 % never came back");
+        assert_eq!([0.5, 0.99, 0.999].map(Histogram::needed), [20, 1000, 10_000]);
+    }
 
     proptest! {
         #[test]
@@ -129,7 +167,7 @@ mod tests {
         let mut seen = Histogram::default();
         assert_eq!(seen.quantile(0.5), None);
         (1..=98).for_each(|n| seen.add(n * 1_000_000));
-        seen.lost = 2;
+        seen.lost = 3;
         let near = |q: f64, expected: u64| {
             let found = seen.quantile(q).unwrap() as f64;
             assert!((1.0..1.016).contains(&(found / expected as f64)), "{q}: {found}");

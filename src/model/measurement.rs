@@ -111,6 +111,10 @@ pub enum RefusalCode {
     SettingsDiffer,
     /// One direction starved while both ran.
     DirectionStarved,
+    /// Packets of somebody else came against the direction that was measured.
+    OtherTraffic,
+    /// The hypervisor gave the CPUs that forward to others for over 10 % of the time.
+    Stolen,
     /// Nothing arrived at all.
     NoTraffic,
     /// The run was cut short.
@@ -132,12 +136,19 @@ pub struct CpuUse {
     pub softirq: f64,
     /// Share idle (waiting for I/O included).
     pub idle: f64,
+    /// Share that the hypervisor gave to others.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub steal: f64,
     /// Packets taken through this CPU's softnet queue (`softnet_stat` column 1).
     pub packets: u64,
     /// Packets dropped from its backlog (column 2).
     pub dropped: u64,
     /// Times the budget ran out (column 3).
     pub squeezed: u64,
+}
+
+fn is_zero(share: &f64) -> bool {
+    *share <= 0.0
 }
 
 /// One device of the router over the whole run, omitted seconds included.
@@ -230,6 +241,10 @@ pub struct Measurement {
     /// The measured window in pieces; empty where it was recorded before there were any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Piece>,
+    /// The level of the rate changed within the window; `None` where it did not, or where nobody can
+    /// tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shift: Option<Shift>,
     /// How well the window tells the rate; `None` with too few pieces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub precision: Option<Precision>,
@@ -253,6 +268,7 @@ impl Measurement {
             refusals: Vec::new(),
             notes: Vec::new(),
             series: Vec::new(),
+            shift: None,
             precision: None,
             settings: Vec::new(),
         }
@@ -279,6 +295,17 @@ pub struct Precision {
     pub half_width: f64,
     /// Length of a window that would tell the rate to 1 %, seconds.
     pub seconds_for_1_percent: f64,
+}
+
+/// A change of the rate's level within a window.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Shift {
+    /// Seconds from the opening of the window.
+    pub at: f64,
+    /// Mean rate before it.
+    pub before: BitRate,
+    /// Mean rate after it.
+    pub after: BitRate,
 }
 
 /// A piece of the measured window. Lists are in the order of the measurement's own: `bytes` of its

@@ -130,6 +130,7 @@ fn measurement(direction: Direction, rate: f64, one_cpu: bool) -> Measurement {
         irq: 0.01,
         softirq: if busy { 0.76 } else { 0.12 },
         idle: if busy { 0.03 } else { 0.67 },
+        steal: 0.0,
         packets: match (one_cpu, busy) {
             (true, true) => packets,
             (true, false) => 0,
@@ -165,6 +166,7 @@ fn measurement(direction: Direction, rate: f64, one_cpu: bool) -> Measurement {
         refusals: Vec::new(),
         notes: Vec::new(),
         series: Vec::new(),
+        shift: None,
         precision: None,
         settings: Vec::new(),
     }

@@ -37,6 +37,7 @@ macro_rules! lab {
     };
 }
 
+mod disturbed;
 mod frames;
 mod headroom;
 mod known;
@@ -516,9 +517,10 @@ fn round_trips_are_seen_beside_a_load_and_lost_ones_are_not_short_ones() {
     for seen in [&latency.idle, &latency.loaded] {
         assert!((20..=300).contains(&seen.probes), "{latency:?}");
         assert_eq!(seen.lost, 0, "{latency:?}");
-        assert!(seen.p50 <= seen.p99 && seen.p99 <= seen.p999, "{latency:?}");
+        assert_eq!((seen.p99, seen.p999), (None, None), "so few probes do not carry them");
         assert!(seen.p50.is_some_and(|ms| ms > 0.001 && ms < 500.0), "{latency:?}");
     }
+    assert!(latency.increase.is_some() && latency.per_minute.is_some(), "{latency:?}");
     // Half of the time without a way back: more than one in a hundred never returns.
     let ends = context(&lab).ends;
     let probing = thread::spawn(move || {

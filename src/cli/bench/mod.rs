@@ -23,6 +23,7 @@ use crate::measure::bench::against::{AgainstIperf3, against_iperf3};
 use crate::measure::bench::beside::{Beside, Latency, Seen};
 use crate::measure::load::{LoadSpec, Sender};
 use crate::measure::tune::Workbench;
+use crate::model::histogram::Histogram;
 use crate::model::measurement::{Direction, EvidenceClass, Measurement, Protocol, Scenario};
 use crate::model::snapshot::Snapshot;
 use crate::model::units::BitRate;
@@ -301,12 +302,16 @@ pub(super) fn runs_lines(context: &Context, runs: &[Measurement]) -> Vec<String>
     let mut lines = table.lines();
     for run in runs {
         if let Some(precision) = run.precision.filter(|_| run.is_valid()) {
+            let wanted = precision.seconds_for_1_percent.max(1.0);
+            let known = match precision.half_width {
+                // More than a wild guess needs no decimals.
+                half if half > 0.5 => "too short to tell its precision".to_owned(),
+                half => format!("± {:.1} % within this run (95 %)", half * 100.0),
+            };
             lines.push(out.dim(format_args!(
-                "{}: {:.0} Mbit/s ± {:.1} % within this run (95 %); ± 1 % takes {:.0} s",
+                "{}: {:.0} Mbit/s {known}; ± 1 % takes about {wanted:.0} s",
                 run.direction,
                 run.rate().mbps(),
-                precision.half_width * 100.0,
-                precision.seconds_for_1_percent.max(1.0)
             )));
         }
         for refusal in &run.refusals {
@@ -332,16 +337,45 @@ fn beside_lines(context: &Context, seen: &Seen) -> Vec<String> {
     let mut lines = Vec::new();
     if !seen.latency.is_empty() {
         let mut table = Table::new(&["round trip, ms", "p50", "p99", "p99.9", "probes", "lost"]);
-        let time = |ms: Option<f64>| ms.map_or_else(|| "lost".into(), |ms| format!("{ms:.3}"));
-        let row = |name: String, l: &Latency| {
-            let (probes, lost) = (l.probes.to_string(), l.lost.to_string());
-            [name, time(l.p50), time(l.p99), time(l.p999), probes, lost]
+        let time = |ms: Option<f64>, q: f64, of: &Latency| match ms {
+            Some(ms) => format!("{ms:.3}"),
+            None if of.probes < Histogram::needed(q) => "-".into(),
+            None => "lost".into(),
         };
+        let row = |name: String, l: &Latency| {
+            let times =
+                [(l.p50, 0.5), (l.p99, 0.99), (l.p999, 0.999)].map(|(ms, q)| time(ms, q, l));
+            let [p50, p99, p999] = times;
+            [name, p50, p99, p999, l.probes.to_string(), l.lost.to_string()]
+        };
+        let mut told = Vec::new();
         for one in &seen.latency {
-            table.row(row(format!("before {}", one.direction), &one.idle));
-            table.row(row(format!("beside {}", one.direction), &one.loaded));
+            table.row(row(format!("idle, before {}", one.direction), &one.idle));
+            table.row(row(format!("loaded, {}", one.direction), &one.loaded));
+            let increase = one.increase.map(|ms| format!("{ms:+.3} ms by the load"));
+            let often =
+                one.per_minute.map(|often| format!("{often:.0} round trips per minute under it"));
+            let parts: Vec<String> = increase.into_iter().chain(often).collect();
+            if !parts.is_empty() {
+                told.push(format!("{}: {}", one.direction, parts.join(", ")));
+            }
+            if one.loaded.rate < 0.95 * one.asked {
+                told.push(context.out.warn(format_args!(
+                    "{}: {:.0} probes a second instead of {:.0}: the probing program had to wait for a \
+                     CPU, so long waits may be missing",
+                    one.direction, one.loaded.rate, one.asked
+                )));
+            }
+        }
+        let few =
+            seen.latency.iter().flat_map(|one| [&one.idle, &one.loaded]).any(|l| l.p999.is_none());
+        if few {
+            told.push(context.out.dim(format_args!(
+                "a quantile needs ten probes beyond it: p99 1000, p99.9 10000 (--seconds 50)"
+            )));
         }
         lines.extend(table.lines());
+        lines.extend(told);
     }
     if !seen.headroom.is_empty() {
         let mut table = Table::new(&["left for other work", "idle CPUs", "per CPU"]);

@@ -24,6 +24,7 @@ mod effects;
 mod goal;
 mod levels;
 mod line;
+mod shift;
 pub mod stats;
 #[cfg(test)]
 mod tests;
@@ -39,6 +40,7 @@ pub use effect::{BAND, Effect, Leaning};
 pub use effects::{FactorEffect, FactorStep};
 pub use goal::{Decision, Kept, decide, kept};
 pub use line::{AtLine, ceiling, payload, refuse_starved, usable_rate};
+pub use shift::{LevelShift, level_shift};
 pub use verdict::{Best, Trailing, Verdict};
 
 /// The fewest blocks from which anything is said: with two, an interval has one degree of freedom

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use super::{HostError, HostRead, HostResult, HostWrite, Query, Setting, bounded, query};
 use crate::machine::sys::fd;
+use crate::machine::sys::monitor::Monitor;
 use crate::machine::sys::netns::NetnsThread;
 use crate::machine::sys::socket;
 use crate::model::identity::HostIdentity;
@@ -33,6 +34,16 @@ impl Live {
     #[must_use]
     pub fn in_netns(netns: Arc<NetnsThread>) -> Self {
         Self { netns: Some(netns) }
+    }
+
+    /// Listens to what changes the set-up of its network.
+    ///
+    /// # Errors
+    /// What the kernel answered.
+    pub fn monitor(&self) -> HostResult<Monitor> {
+        self.run("listen", Path::new("netlink"), |path| {
+            Monitor::open().map_err(|e| HostError::from_io("listen", path, &e))
+        })
     }
 
     fn check_reach(&self, operation: &'static str, setting: &Setting) -> HostResult<()> {

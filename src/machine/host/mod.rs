@@ -53,6 +53,7 @@ pub use setting::Setting;
 pub use tree::Tree;
 pub use uci::PACKET_STEERING;
 
+pub use crate::machine::sys::monitor::{Change, Monitor};
 use crate::model::identity::HostIdentity;
 
 /// No kernel file that we read is longer; a longer one is an error, not a full memory. The largest

@@ -32,18 +32,55 @@ pub struct TaskStat {
 #[must_use]
 pub fn stat(bytes: &[u8]) -> Option<TaskStat> {
     const PF_NO_SETAFFINITY: u64 = 0x0400_0000;
-    // A name may hold spaces and brackets: the last one that closes ends it.
-    let end = bytes.iter().rposition(|b| *b == b')')?;
-    let rest = std::str::from_utf8(bytes.get(end + 1..)?).ok()?;
-    // The state is the third field of the file.
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    let (_, field) = fields(bytes)?;
     let ticks = field(14)?.saturating_add(field(15)?);
     Some(TaskStat {
         cpu_seconds: ticks as f64 / TICKS_PER_SECOND,
         last_cpu: field(39).and_then(|cpu| u32::try_from(cpu).ok()).map(CpuId),
         movable: field(9)? & PF_NO_SETAFFINITY == 0,
     })
+}
+
+/// Facts about a process in `/proc/PID/stat`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessStat {
+    /// Name of its program.
+    pub name: String,
+    /// Number of the process that started it.
+    pub parent: u32,
+    /// True for a thread of the kernel (`PF_KTHREAD`).
+    pub of_the_kernel: bool,
+    /// CPU time in ticks, user and kernel: its own, and that of children that ended and were waited
+    /// for.
+    pub ticks: u64,
+    /// CPU that it last ran on.
+    pub last_cpu: Option<CpuId>,
+}
+
+/// As [`stat`], of a process with its ended children; `None` when it is cut short.
+#[must_use]
+pub fn process(bytes: &[u8]) -> Option<ProcessStat> {
+    const PF_KTHREAD: u64 = 0x0020_0000;
+    let (name, field) = fields(bytes)?;
+    Some(ProcessStat {
+        name,
+        parent: u32::try_from(field(4)?).ok()?,
+        of_the_kernel: field(9)? & PF_KTHREAD != 0,
+        ticks: (14..=17).try_fold(0, |sum: u64, n| Some(sum.saturating_add(field(n)?)))?,
+        last_cpu: field(39).and_then(|cpu| u32::try_from(cpu).ok()).map(CpuId),
+    })
+}
+
+/// Name and numbered fields of the file; of the latter the third is the first that may be asked for.
+fn fields(bytes: &[u8]) -> Option<(String, impl Fn(usize) -> Option<u64>)> {
+    // A name may hold spaces and brackets: the last one that closes ends it.
+    let end = bytes.iter().rposition(|b| *b == b')')?;
+    let begin = bytes.iter().position(|b| *b == b'(')?;
+    let name = String::from_utf8_lossy(bytes.get(begin + 1..end)?).into_owned();
+    let rest = std::str::from_utf8(bytes.get(end + 1..)?).ok()?;
+    // The state is the third field of the file.
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    Some((name, move |number: usize| fields.get(number - 3)?.parse::<u64>().ok()))
 }
 
 #[cfg(test)]
@@ -57,6 +94,20 @@ mod tests {
         let text = b"Name:\tnapi/eth0-8193\nPid:\t71\nCpus_allowed:\t0c\nCpus_allowed_list:\t2-3\n";
         assert_eq!(cpus_allowed(text), "2-3".parse().ok());
         assert_eq!(cpus_allowed(b"Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn a_process_has_the_time_of_its_ended_children_and_a_thread_of_the_kernel_is_known() {
+        // Kernel 6.18: a shell whose children have ended.
+        let real = b"7 (sh (x) y) S 1 7 7 0 -1 4194560 5062 1234 0 0 12 34 500 60 20 0 1 0 44 \
+            2654208 448 18446744073709551615 1 1 0 0 0 0 0 0 65538 0 0 0 17 1 0 0 0 0 0 0 0 0 0 0\n";
+        let found = process(real).unwrap();
+        assert_eq!((found.name.as_str(), found.parent, found.ticks), ("sh (x) y", 1, 606));
+        assert_eq!((found.of_the_kernel, found.last_cpu), (false, Some(CpuId(1))));
+        let kernel = b"14 (ksoftirqd/0) S 2 0 0 0 -1 69238848 0 0 0 0 0 77 0 0 20 0 1 0 22";
+        assert!(process(kernel).unwrap().of_the_kernel);
+        assert_eq!(process(b"14 (x) S 2 0 0 0 -1 69238848 0 0 0 0 0"), None);
+        assert_eq!(process(b")("), None);
     }
 
     #[test]

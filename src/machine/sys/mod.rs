@@ -14,6 +14,7 @@ pub mod ethtool_ioctl;
 pub mod fd;
 mod genl;
 pub mod links;
+pub mod monitor;
 pub mod napi;
 pub mod neighbour;
 mod netlink;

@@ -217,6 +217,13 @@ impl Message {
     }
 }
 
+/// A message that nobody asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Notice {
+    pub(super) kind: u16,
+    pub(super) body: Vec<u8>,
+}
+
 /// The kernel refused a message of a batch.
 #[derive(Debug)]
 pub(super) struct Refused {
@@ -242,6 +249,14 @@ impl Socket {
     /// # Errors
     /// EPROTONOSUPPORT where the kernel lacks the family.
     pub(super) fn open(family: NlFamily) -> io::Result<Self> {
+        Self::listen(family, 0)
+    }
+
+    /// A socket that also gets what is sent to `groups`, a mask.
+    ///
+    /// # Errors
+    /// As [`Socket::open`].
+    pub(super) fn listen(family: NlFamily, groups: u32) -> io::Result<Self> {
         let protocol = match family {
             NlFamily::Route => None,
             NlFamily::Generic => Some(netlink::GENERIC),
@@ -251,12 +266,36 @@ impl Socket {
         };
         let socket =
             socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
-        bind(&socket, &SocketAddrNetlink::new(0, 0))?;
+        bind(&socket, &SocketAddrNetlink::new(0, groups))?;
         // Kernels before 4.12 know no extended acknowledgement; then refusals just have no words.
         if let Err(error) = ask_for_extended_acks(&socket) {
             log::debug!("netlink without extended acknowledgements: {error}");
         }
         Ok(Self { socket, sequence: 1 })
+    }
+
+    /// Messages that came by themselves since the last call.
+    ///
+    /// # Errors
+    /// ENOBUFS if there were more than the socket's buffer holds.
+    pub(super) fn news(&self) -> io::Result<Vec<Notice>> {
+        let mut notices = Vec::new();
+        let mut buffer = vec![0; RECEIVE];
+        loop {
+            let length = match retry(|| Ok(recv(&self.socket, &mut *buffer, RecvFlags::DONTWAIT)?))
+            {
+                Ok((_, length)) => length,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(notices),
+                Err(error) => return Err(error),
+            };
+            let mut rest = buffer.get(..length).unwrap_or_default();
+            while let (Some(length), Some(kind)) = (u32_at(rest, 0), u16_at(rest, 4)) {
+                let length = usize::try_from(length).unwrap_or(usize::MAX);
+                let Some(body) = rest.get(HEADER..length) else { break };
+                notices.push(Notice { kind, body: body.to_vec() });
+                rest = rest.get(aligned(length)..).unwrap_or_default();
+            }
+        }
     }
 
     /// Sends one request; the bodies of the answers, in order.

@@ -7,7 +7,7 @@ use super::rules::DeviceFacts;
 use super::series::Reading;
 use super::{Context, device, told};
 use crate::error::{Error, Result};
-use crate::machine::host::Live;
+use crate::machine::host::{Change, Live, Monitor};
 use crate::measure::lab;
 use crate::measure::load::latency::{self, Probing};
 use crate::measure::load::spinner::{Spinners, Spinning};
@@ -116,26 +116,61 @@ pub struct Around {
 }
 
 /// Health and settings, which must stay the same while something is measured.
+#[derive(Default)]
 pub struct Held {
     pub(super) health: Health,
     pub(super) settings: Settings,
+    /// Those of the ends that send and receive, as far as they are on this machine.
+    ends: Vec<(&'static str, Settings)>,
+    /// Listeners to what changes the set-up of the router and of those ends.
+    monitors: Vec<(&'static str, Monitor)>,
 }
 
 /// Changes to state that should have stayed the same.
 pub(super) struct NotHeld {
     pub(super) throttled: Vec<String>,
     pub(super) differing: Vec<String>,
+    /// Changes that need not concern the load.
+    pub(super) noted: Vec<String>,
 }
 
 impl Held {
-    pub(super) fn read(router: &Live) -> Self {
-        Self { health: Health::read(router), settings: Settings::read(router) }
+    /// Reads a router and the ends that send and receive, and listens from before the run on.
+    pub(super) fn read(router: &Live, ends: &[(&'static str, Live)], edge: Edge) -> Self {
+        let mut monitors = Vec::new();
+        if edge == Edge::Before {
+            let hosts = std::iter::once(("the router", router));
+            for (who, host) in hosts.chain(ends.iter().map(|(who, host)| (*who, host))) {
+                match host.monitor() {
+                    Ok(monitor) => monitors.push((who, monitor)),
+                    Err(error) => log::debug!("changes of {who} are not heard of: {error}"),
+                }
+            }
+        }
+        Self {
+            health: Health::read(router),
+            settings: Settings::with_interrupts(router),
+            ends: ends.iter().map(|(who, host)| (*who, Settings::read(host))).collect(),
+            monitors,
+        }
     }
 
     pub(super) fn since(&self, before: &Self) -> NotHeld {
+        let mut differing = self.settings.changed_since(&before.settings);
+        for ((who, now), (_, then)) in self.ends.iter().zip(&before.ends) {
+            differing.extend(now.changed_since(then).iter().map(|what| format!("{who}: {what}")));
+        }
+        let heard = before.monitors.iter();
+        let heard = heard.flat_map(|(who, monitor)| monitor.seen().into_iter().map(|c| (*who, c)));
+        let (of_forwarding, noted): (Vec<_>, Vec<_>) =
+            heard.partition(|(_, change)| change.is_of_forwarding());
+        let told =
+            |(who, change): (&str, Change)| format!("{who}: {change} changed during the run");
+        differing.extend(of_forwarding.into_iter().map(told));
         NotHeld {
             throttled: self.health.throttled_since(&before.health),
-            differing: self.settings.changed_since(&before.settings),
+            differing,
+            noted: noted.into_iter().map(told).collect(),
         }
     }
 }
@@ -175,13 +210,16 @@ impl Generate for Context {
 }
 
 impl Observe for Context {
-    fn around(&self, _: Edge) -> Result<Around> {
+    fn around(&self, edge: Edge) -> Result<Around> {
         let devices = told(DeviceCounters::read(&self.router, &self.devices()))?;
-        Ok(Around { devices, held: Held::read(&self.router), talked: 0 })
+        let end = |netns| Live::in_netns(std::sync::Arc::clone(netns));
+        let ends =
+            [("the LAN's host", end(&self.ends.lan)), ("the WAN's host", end(&self.ends.wan))];
+        Ok(Around { devices, held: Held::read(&self.router, &ends, edge), talked: 0 })
     }
 
-    fn reading(&self, _: Moment) -> Result<Reading> {
-        told(Reading::take(&self.router, &self.devices()))
+    fn reading(&self, moment: Moment) -> Result<Reading> {
+        told(Reading::take(&self.router, &self.devices(), moment))
     }
 
     fn device(&self, moved: &DevicesUse, direction: Direction) -> Option<DeviceFacts> {

@@ -13,12 +13,16 @@ use crate::machine::host::clock;
 use crate::measure::load::latency;
 use crate::measure::load::spinner::{self, Progress, Spinning};
 use crate::measure::load::{LoadSpec, Moment};
-use crate::model::histogram::Histogram;
+use crate::model::histogram::{Histogram, RESOLUTION};
 use crate::model::measurement::{Direction, Measurement};
 use crate::model::units::CpuId;
 
-/// Seconds of probing without load.
-const IDLE: f64 = 1.0;
+/// Seconds of probing without load: as long as the window, within these.
+const IDLE: (f64, f64) = (1.0, 5.0);
+
+/// The share of the round trips that responsiveness is the mean of: without the longest, as in
+/// draft-ietf-ippm-responsiveness.
+const RESPONSIVE: f64 = 0.95;
 
 /// Pieces of the window from which the interval is computed.
 const SLICE: Duration = Duration::from_millis(100);
@@ -26,26 +30,32 @@ const SLICE: Duration = Duration::from_millis(100);
 /// Largest distance between two calibrations of a quiet machine (turbo frequencies).
 const CALIBRATION_ERROR: f64 = 0.05;
 
-/// Round trips in milliseconds; `None` where so many probes were lost that the quantile is no
-/// finite time.
+/// Round trips in milliseconds. A quantile is `None` where fewer than ten probes lie beyond it, or
+/// where so many were lost that it is no finite time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Latency {
-    /// Half of the probes were back within this.
+    /// Half of the probes were back within this; of 20 probes on.
     pub p50: Option<f64>,
-    /// 99 of 100.
+    /// 99 of 100; of 1000 probes on.
     pub p99: Option<f64>,
-    /// 999 of 1000.
+    /// 999 of 1000; of 10,000 probes on.
     pub p999: Option<f64>,
     /// Probes sent.
     pub probes: u64,
     /// Probes that were not back within a second.
     pub lost: u64,
+    /// Probes a second, as it came out; [`LatencyBeside::asked`] were asked for.
+    pub rate: f64,
 }
 
 impl Latency {
-    fn of(seen: &Histogram) -> Self {
-        let at = |q| seen.quantile(q).map(|ns| ns as f64 / 1e6);
-        Self { p50: at(0.5), p99: at(0.99), p999: at(0.999), probes: seen.total(), lost: seen.lost }
+    fn of(seen: &Histogram, seconds: f64) -> Self {
+        let probes = seen.total();
+        let carried = |q: f64| Some(q).filter(|q| probes >= Histogram::needed(*q));
+        let at = |q| Some(seen.quantile(carried(q)?)? as f64 / 1e6);
+        let rate =
+            if seconds > 0.0 { (probes as f64 / seconds * 10.0).round() / 10.0 } else { 0.0 };
+        Self { p50: at(0.5), p99: at(0.99), p999: at(0.999), probes, lost: seen.lost, rate }
     }
 }
 
@@ -58,6 +68,31 @@ pub struct LatencyBeside {
     pub idle: Latency,
     /// In the measured window.
     pub loaded: Latency,
+    /// By how much the load makes the median of the round trips longer, ms.
+    pub increase: Option<f64>,
+    /// Round trips one after the other that fit into a minute beside the load: by the mean of all but
+    /// the longest 5 %.
+    pub per_minute: Option<f64>,
+    /// Probes a second that were asked for.
+    pub asked: f64,
+    /// Largest relative error of a time.
+    pub resolution: f64,
+}
+
+impl LatencyBeside {
+    fn of(direction: Direction, idle: &Latency, seen: &Histogram, seconds: f64) -> Self {
+        let loaded = Latency::of(seen, seconds);
+        let thousandths = |ms: f64| (ms * 1e3).round() / 1e3;
+        Self {
+            direction,
+            increase: loaded.p50.zip(idle.p50).map(|(loaded, idle)| thousandths(loaded - idle)),
+            per_minute: seen.mean_of_shortest(RESPONSIVE).map(|ns| (60e9 / ns).round()),
+            idle: idle.clone(),
+            loaded,
+            asked: 1.0 / latency::GAP.as_secs_f64(),
+            resolution: RESOLUTION,
+        }
+    }
 }
 
 /// Time that one CPU had left.
@@ -97,7 +132,22 @@ pub fn with_latency(
     spec: &LoadSpec,
     stop: &AtomicBool,
 ) -> Result<(Measurement, Option<LatencyBeside>)> {
-    let idle = latency::idle(bed.probe()?, IDLE, stop)?;
+    let seconds = spec.seconds.clamp(IDLE.0, IDLE.1);
+    let idle = Latency::of(&latency::idle(bed.probe()?, seconds, stop)?, seconds);
+    let (measured, seen) = probed(bed, spec, stop)?;
+    let seen = seen.map(|seen| LatencyBeside::of(spec.direction, &idle, &seen, measured.seconds));
+    Ok((measured, seen))
+}
+
+/// As [`with_latency`], without a look at the idle router before: the round trips beside the load.
+///
+/// # Errors
+/// As [`with_latency`].
+pub fn probed(
+    bed: &dyn Bed,
+    spec: &LoadSpec,
+    stop: &AtomicBool,
+) -> Result<(Measurement, Option<Histogram>)> {
     let probe = bed.probe()?;
     let measured = measure_with(bed, spec, stop, &mut |moment| {
         if moment != Moment::Within {
@@ -106,13 +156,10 @@ pub fn with_latency(
     });
     let loaded = probe.finish();
     let measured = measured?;
-    let loaded = match loaded {
-        Err(_) if !measured.is_valid() => return Ok((measured, None)),
-        loaded => loaded?,
-    };
-    let direction = spec.direction;
-    let (idle, loaded) = (Latency::of(&idle), Latency::of(&loaded));
-    Ok((measured, Some(LatencyBeside { direction, idle, loaded })))
+    match loaded {
+        Err(_) if !measured.is_valid() => Ok((measured, None)),
+        loaded => Ok((measured, Some(loaded?))),
+    }
 }
 
 /// Measures once, with a spinner of the lowest priority on each of the router's CPUs; they are
@@ -227,4 +274,39 @@ pub fn measure_directions(
         }
     })?;
     Ok((runs, seen))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trips(count: u64, ns: u64) -> Histogram {
+        let mut seen = Histogram::default();
+        (0..count).for_each(|_| seen.add(ns));
+        seen
+    }
+
+    #[test]
+    fn a_quantile_is_told_only_where_ten_probes_lie_beyond_it() {
+        let of = |count| Latency::of(&round_trips(count, 1_000_000), 5.0);
+        let told = |l: Latency| [l.p50, l.p99, l.p999].map(|q| q.is_some());
+        assert_eq!(told(of(19)), [false; 3]);
+        assert_eq!(told(of(999)), [true, false, false]);
+        assert_eq!(told(of(1000)), [true, true, false]);
+        assert_eq!(told(of(10_000)), [true; 3]);
+        assert_eq!(of(1000).rate, 200.0);
+    }
+
+    #[test]
+    fn what_the_load_does_to_round_trips_is_told_as_people_know_it() {
+        let idle = Latency::of(&round_trips(1000, 250_000), 5.0);
+        let told = LatencyBeside::of(Direction::Up, &idle, &round_trips(2000, 20_000_000), 10.0);
+        assert!((told.increase.unwrap() - 19.75).abs() < 0.4, "{told:?}");
+        // 60 s through 20 ms.
+        assert!((told.per_minute.unwrap() - 3000.0).abs() < 60.0, "{told:?}");
+        let mut lost = round_trips(1000, 1000);
+        lost.lost = 1000;
+        let told = LatencyBeside::of(Direction::Up, &idle, &lost, 10.0);
+        assert_eq!((told.per_minute, told.loaded.p99), (None, None));
+    }
 }

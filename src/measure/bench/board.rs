@@ -103,6 +103,8 @@ fn once(ends: &Ends, spec: &LoadSpec, stop: &AtomicBool) -> Result<BoardRun> {
         _ => Vec::new(),
     };
     let flows = load.flows.iter().map(|flow| FlowFacts {
+        against: None,
+        acknowledged: true,
         direction: flow.direction,
         asked: None,
         sent_rate: BitRate::of(flow.window_sent, load.seconds),
@@ -117,6 +119,8 @@ fn once(ends: &Ends, spec: &LoadSpec, stop: &AtomicBool) -> Result<BoardRun> {
         device: None,
     });
     let facts = Facts {
+        stolen: 0.0,
+        seconds: 0.0,
         flows: flows.collect(),
         interrupted: load.interrupted,
         shared_cpus: true,

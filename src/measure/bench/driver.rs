@@ -357,6 +357,8 @@ fn arguments(driver: Driver, target: &Target, spec: &LoadSpec) -> Result<Vec<Str
 
 fn by_iperf(report: &Report, spec: &LoadSpec) -> (Vec<Measurement>, Option<Line>) {
     let facts = report.flows.iter().map(|flow| FlowFacts {
+        against: None,
+        acknowledged: true,
         direction: flow.direction,
         asked: spec.rate,
         // Where it does not say, there is nothing to hold against it.
@@ -371,6 +373,8 @@ fn by_iperf(report: &Report, spec: &LoadSpec) -> (Vec<Measurement>, Option<Line>
         device: None,
     });
     let mut refusals = rules::refusals(&Facts {
+        stolen: 0.0,
+        seconds: 0.0,
         flows: facts.collect(),
         interrupted: false,
         shared_cpus: true,

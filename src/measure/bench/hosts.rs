@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::bed::{Around, Bed, BedFacts, Edge, Generate, Held, Observe};
 use super::rules::DeviceFacts;
-use super::series::Reading;
+use super::series::{Beside, Reading};
 use crate::error::{Error, ExitCode, Result};
 use crate::machine::host::{Live, clock};
 use crate::measure::agent::protocol::{Answer, Request, plain};
@@ -24,7 +24,7 @@ use crate::measure::load::latency::Probing;
 use crate::measure::load::partner::Secret;
 use crate::measure::load::spinner::Spinning;
 use crate::measure::load::{LoadResult, LoadSpec, Moment};
-use crate::measure::sample::{DevicesUse, Settings};
+use crate::measure::sample::DevicesUse;
 use crate::model::measurement::{
     CpuUse, Direction, EvidenceClass, Experiment, Measurement, Refusal, RefusalCode,
 };
@@ -314,10 +314,12 @@ impl Observe for Hosts {
         let router = samples.router.map(|router| (router.devices, router.health));
         let (devices, health) = router.unwrap_or_default();
         // All settings of another machine are compared in `conclude`, by another request.
-        let settings = if self.here { Settings::read(&Live::here()) } else { Settings::default() };
+        let mut held =
+            if self.here { Held::read(&Live::here(), &[], edge) } else { Held::default() };
+        held.health = health;
         // The samples themselves are said within the run, at both of its ends.
         let talked = if edge == Edge::Before { talked } else { self.all_said() };
-        Ok(Around { devices, held: Held { health, settings }, talked })
+        Ok(Around { devices, held, talked })
     }
 
     fn reading(&self, moment: Moment) -> Result<Reading> {
@@ -332,7 +334,9 @@ impl Observe for Hosts {
             })
         };
         let (cpus, devices) = router.map(|s| (s.cpus, s.devices)).unwrap_or_default();
-        Ok(Reading { cpus, devices })
+        let beside =
+            if self.here { Beside::look(&Live::here(), moment) } else { Beside::default() };
+        Ok(Reading { cpus, devices, beside })
     }
 
     fn device(&self, moved: &DevicesUse, direction: Direction) -> Option<DeviceFacts> {
@@ -442,6 +446,7 @@ mod tests {
             irq: 0.0,
             softirq: 0.0,
             idle,
+            steal: 0.0,
             packets: 0,
             dropped: 0,
             squeezed: 0,

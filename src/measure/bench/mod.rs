@@ -147,21 +147,40 @@ fn measure_with(
     let after = bed.around(Edge::After)?;
     let moved = after.devices.since(&before.devices);
     let readings = readings.into_iter().collect::<Result<Vec<_>>>()?;
-    let facts = facts(bed, spec, &load, &moved, [&before, &after], stop.load(Ordering::Relaxed));
+    let cpus = series::cpus(&readings);
+    let mut not_held = after.held.since(&before.held);
+    for changed in series::changed(&readings, &before.held.settings) {
+        if !not_held.differing.contains(&changed) {
+            not_held.differing.push(changed);
+        }
+    }
+    let talked = after.talked.saturating_sub(before.talked);
+    let facts = Facts {
+        interrupted: load.interrupted || stop.load(Ordering::Relaxed),
+        throttled: std::mem::take(&mut not_held.throttled),
+        differing: std::mem::take(&mut not_held.differing),
+        stolen: rules::stolen(&cpus),
+        ..facts(bed, spec, &load, &moved, talked)
+    };
     let mut measured = Measurement {
         direction: spec.direction,
         flows: load.flows.iter().map(|flow| flow_of(flow, load.seconds)).collect(),
         seconds: load.seconds,
         packet_bytes: packet_bytes(&facts),
-        cpus: series::cpus(&readings),
         series: series::pieces(&load.pieces, &readings),
+        shift: series::shift(&load.pieces),
         precision: series::precision(&load.pieces),
         settings: Vec::new(),
         devices: moved.devices,
         beside: SideFigures::default(),
         refusals: rules::refusals(&facts),
         notes: notes(bed.facts().shared_cpus, &load),
+        cpus,
     };
+    let forwarding = rules::forwarding(&measured.cpus);
+    let others = series::others(&readings, &forwarding);
+    measured.notes.extend(rules::disturbances(&measured, &forwarding, others.as_ref()));
+    measured.notes.extend(not_held.noted);
     bed.conclude(spec, carried, &mut measured);
     Ok(measured)
 }
@@ -236,11 +255,10 @@ fn facts(
     spec: &LoadSpec,
     load: &LoadResult,
     moved: &DevicesUse,
-    [before, after]: [&Around; 2],
-    stopped: bool,
+    talked: u64,
 ) -> Facts {
     let bed_facts = bed.facts();
-    let not_held = after.held.since(&before.held);
+    let alone = spec.direction != Direction::Both;
     let flows = load.flows.iter().map(|flow| {
         let device = bed.device(moved, flow.direction);
         let link_header = device.as_ref().map_or(Counted::ETHERNET, |device| device.header);
@@ -260,18 +278,30 @@ fn facts(
             // The load counts an Ethernet header, and nothing where it could not ask.
             header_bytes: (flow.header_bytes + u64::from(link_header))
                 .saturating_sub(Counted::ETHERNET.into()),
+            against: alone.then(|| bed.device(moved, against(flow.direction))).flatten(),
+            acknowledged: spec.protocol == Protocol::Tcp,
             device,
         }
     });
     Facts {
         flows: flows.collect(),
-        interrupted: load.interrupted || stopped,
+        interrupted: load.interrupted,
         shared_cpus: bed_facts.shared_cpus,
         mtu: bed_facts.mtu,
-        throttled: not_held.throttled,
-        beside: after.talked.saturating_sub(before.talked),
+        throttled: Vec::new(),
+        stolen: 0.0,
+        seconds: load.total_seconds,
+        beside: talked,
         changed: moved.changed.clone(),
-        differing: not_held.differing,
+        differing: Vec::new(),
+    }
+}
+
+/// The other direction.
+fn against(direction: Direction) -> Direction {
+    match direction {
+        Direction::Down => Direction::Up,
+        Direction::Up | Direction::Both => Direction::Down,
     }
 }
 
@@ -345,6 +375,7 @@ mod tests {
             notes: Vec::new(),
             beside: SideFigures::default(),
             series: Vec::new(),
+            shift: None,
             precision: None,
             settings: Vec::new(),
         };

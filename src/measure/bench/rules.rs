@@ -1,6 +1,8 @@
 //! Rules by which a measurement is refused, as functions of plain numbers.
 
-use crate::model::measurement::{Direction, Refusal, RefusalCode};
+use crate::measure::sample::Others;
+use crate::model::cpuset::CpuSet;
+use crate::model::measurement::{CpuUse, Direction, Measurement, Refusal, RefusalCode};
 use crate::model::units::BitRate;
 
 /// At least this share of an asked rate must have been sent.
@@ -12,6 +14,19 @@ const COUNTER_TOLERANCE: f64 = 0.01;
 /// Bytes that may pass besides the load without being suspicious: ARP, neighbour discovery, the
 /// options of a few SYN segments.
 const COUNTER_SLACK: f64 = 16_384.0;
+
+/// The CPUs that forward may be without the hypervisor's others for less than this share of the time.
+const STOLEN_SHARE: f64 = 0.10;
+/// A smaller share of the forwarding CPUs that others take is not worth a note.
+const NOTED_SHARE: f64 = 0.05;
+/// A CPU that takes a smaller share of the packets does not forward.
+const FORWARDS: f64 = 0.01;
+/// Largest number of acknowledgements for each packet of data that one load causes, and bytes of TCP
+/// options that they may have beyond those of the data where something was sent again.
+const ACKS: f64 = 1.1;
+const SACK: u64 = 28;
+/// Packets a second of all that is said beside a load: probes of round trips, answers, neighbours.
+const TALK: f64 = 500.0;
 
 /// Facts about one direction of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,6 +54,10 @@ pub struct FlowFacts {
     pub header_bytes: u64,
     /// Packets and bytes that the router's device on the sending side received, whole run.
     pub device: Option<DeviceFacts>,
+    /// The same of the device on the receiving side, where nothing is sent that way.
+    pub against: Option<DeviceFacts>,
+    /// True if the receiver acknowledges what arrives.
+    pub acknowledged: bool,
 }
 
 /// Packets and bytes that a device of the router received.
@@ -67,6 +86,10 @@ pub struct Facts {
     pub mtu: u32,
     /// Limits that held the machine back, if any.
     pub throttled: Vec<String>,
+    /// Largest share of the time of a CPU that forwards that the hypervisor gave to others.
+    pub stolen: f64,
+    /// Length of the whole run.
+    pub seconds: f64,
     /// Bytes beside the load that may have passed the devices.
     pub beside: u64,
     /// Devices whose link changed.
@@ -118,6 +141,20 @@ pub fn refusals(facts: &Facts) -> Vec<Refusal> {
         {
             refuse(RefusalCode::CountersDisagree, why);
         }
+        if !facts.interrupted
+            && facts.changed.is_empty()
+            && let Some(why) = other_traffic(flow, facts)
+        {
+            refuse(RefusalCode::OtherTraffic, why);
+        }
+    }
+    if facts.stolen > STOLEN_SHARE {
+        let why = format!(
+            "the hypervisor gave a CPU that forwards to others for {:.0} % of the time, above {:.0} %",
+            facts.stolen * 100.0,
+            STOLEN_SHARE * 100.0
+        );
+        refuse(RefusalCode::Stolen, why);
     }
     if !facts.throttled.is_empty() {
         refuse(RefusalCode::Throttled, facts.throttled.join("; "));
@@ -184,6 +221,87 @@ fn counters_disagree(flow: &FlowFacts, beside: u64) -> Option<String> {
     })
 }
 
+/// Against a single direction come acknowledgements, which are headers, and little else.
+fn other_traffic(flow: &FlowFacts, facts: &Facts) -> Option<String> {
+    let (device, back) = (flow.device.as_ref()?, flow.against.as_ref()?);
+    let again = flow.sent_at_most.is_none_or(|most| most > flow.bytes);
+    let headers = back.packets * (flow.header_bytes + if again { SACK } else { 0 });
+    let payload = back.bytes.saturating_sub(headers) as f64;
+    let most = flow.bytes as f64 * COUNTER_TOLERANCE + COUNTER_SLACK + facts.beside as f64;
+    let own = match flow.acknowledged {
+        // A device may count many segments as one packet.
+        true => ACKS * (device.packets as f64).max(flow.bytes as f64 / f64::from(facts.mtu)),
+        false => COUNTER_TOLERANCE * device.packets as f64,
+    };
+    let talk = TALK * (1.0 + facts.seconds) + facts.beside as f64 / 64.0;
+    (payload > most || back.packets as f64 > own + talk).then(|| {
+        format!(
+            "{}: against it {} counted {} packets with {:.2} MB of payload, more than answers to {} \
+             packets of the load: somebody else used the router",
+            flow.direction,
+            back.name,
+            back.packets,
+            payload / 1e6,
+            device.packets
+        )
+    })
+}
+
+/// The CPUs that took a share of the packets.
+pub(super) fn forwarding(cpus: &[CpuUse]) -> CpuSet {
+    let all: u64 = cpus.iter().map(|cpu| cpu.packets).sum();
+    let least = all as f64 * FORWARDS;
+    cpus.iter().filter(|cpu| cpu.packets as f64 > least).map(|cpu| cpu.cpu).collect()
+}
+
+/// Largest share of a forwarding CPU's time that the hypervisor gave to others.
+pub(super) fn stolen(cpus: &[CpuUse]) -> f64 {
+    let forwarding = forwarding(cpus);
+    let own = cpus.iter().filter(|cpu| forwarding.contains(cpu.cpu));
+    own.map(|cpu| cpu.steal).fold(0.0, f64::max)
+}
+
+/// Notes on what disturbed a run without spoiling it for certain. Programs give way to forwarding:
+/// packets are the work of soft interrupts.
+pub(super) fn disturbances(
+    run: &Measurement,
+    forwarding: &CpuSet,
+    others: Option<&Others>,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(shift) = run.shift {
+        notes.push(format!(
+            "{}: the rate was {:.0} Mbit/s at first and {:.0} from {:.1} s on: something changed within \
+             the window",
+            run.direction,
+            shift.before.mbps(),
+            shift.after.mbps(),
+            shift.at
+        ));
+    }
+    let stolen = stolen(&run.cpus);
+    if stolen > NOTED_SHARE && stolen <= STOLEN_SHARE {
+        notes.push(format!(
+            "the hypervisor gave a CPU that forwards to others for {:.0} % of the time",
+            stolen * 100.0
+        ));
+    }
+    if let Some(others) = others {
+        let share = others.seconds / run.seconds / forwarding.len().max(1) as f64;
+        if share > NOTED_SHARE && share.is_finite() {
+            let most = others.most.as_ref().map(|(name, seconds)| {
+                format!(", {name} {:.0} % of a CPU", seconds / run.seconds * 100.0)
+            });
+            notes.push(format!(
+                "other programs used the CPUs that forward for {:.0} % of the time{}",
+                share.min(1.0) * 100.0,
+                most.unwrap_or_default()
+            ));
+        }
+    }
+    notes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,6 +326,13 @@ mod tests {
                 packets: 100_000,
                 bytes: 151_400_000,
             }),
+            against: Some(DeviceFacts {
+                name: "lan0".into(),
+                header: 14,
+                packets: 50_000,
+                bytes: 50_000 * 66,
+            }),
+            acknowledged: true,
         };
         Facts {
             flows: vec![flow],
@@ -215,6 +340,8 @@ mod tests {
             shared_cpus: false,
             mtu: 1500,
             throttled: vec![],
+            stolen: 0.0,
+            seconds: 2.0,
             beside: 0,
             changed: vec![],
             differing: vec![],
@@ -380,8 +507,66 @@ mod tests {
             f.flows[0].bytes = 14_480;
             f.flows[0].sent_at_most = Some(14_480);
             *device(f) = DeviceFacts { name: "x".into(), header: 14, packets: 30, bytes: 18_000 };
+            f.flows[0].against =
+                Some(DeviceFacts { name: "y".into(), header: 14, packets: 25, bytes: 2_000 });
         };
         assert_eq!(codes(tiny), []);
+    }
+
+    #[test]
+    fn traffic_against_the_direction_that_is_measured_is_refused_and_acknowledgements_are_not() {
+        let back = |packets: u64, bytes: u64, acknowledged: bool| {
+            codes(|f| {
+                f.flows[0].acknowledged = acknowledged;
+                let against = f.flows[0].against.as_mut().unwrap();
+                (against.packets, against.bytes) = (packets, bytes);
+            })
+        };
+        // One for each packet.
+        assert_eq!(back(100_000, 100_000 * 66, true), []);
+        assert_eq!(back(100_000, 100_000 * 94, true), [OtherTraffic]);
+        let selective = |f: &mut Facts| {
+            f.flows[0].sent_at_most = Some(150_000_000);
+            let against = f.flows[0].against.as_mut().unwrap();
+            (against.packets, against.bytes) = (100_000, 100_000 * 94);
+        };
+        assert_eq!(codes(selective), [], "after losses they have options");
+        assert_eq!(back(52_000, 50_000 * 66 + 2_000 * 1514, true), [OtherTraffic]);
+        assert_eq!(back(150_000, 150_000 * 60, true), [OtherTraffic]);
+        // Nobody acknowledges datagrams; a few probes of round trips go along.
+        assert_eq!(back(1_500, 1_500 * 66, false), []);
+        assert_eq!(back(50_000, 50_000 * 60, false), [OtherTraffic]);
+        assert_eq!(codes(|f| f.flows[0].against = None), []);
+    }
+
+    #[test]
+    fn time_that_the_hypervisor_took_counts_where_packets_are() {
+        let cpu = |id, packets, steal| CpuUse {
+            cpu: crate::model::units::CpuId(id),
+            user: 0.0,
+            system: 0.0,
+            irq: 0.0,
+            softirq: 0.5,
+            idle: 0.5 - steal,
+            steal,
+            packets,
+            dropped: 0,
+            squeezed: 0,
+        };
+        let cpus = [cpu(0, 100_000, 0.04), cpu(1, 10, 0.4)];
+        assert_eq!(stolen(&cpus), 0.04);
+        assert_eq!(codes(|f| f.stolen = 0.04), []);
+        assert_eq!(codes(|f| f.stolen = stolen(&[cpu(0, 1000, 0.11)])), [Stolen]);
+        let mut run = Measurement { cpus: cpus.to_vec(), ..Measurement::blank(Direction::Up) };
+        run.seconds = 2.0;
+        let others = |seconds| Others { seconds, most: Some(("cc1".into(), seconds)) };
+        let told = |run: &Measurement, seconds| {
+            disturbances(run, &forwarding(&run.cpus), Some(&others(seconds)))
+        };
+        assert_eq!(told(&run, 0.02), Vec::<String>::new());
+        assert!(told(&run, 1.0)[0].contains("for 50 % of the time, cc1 50 % of a CPU"));
+        run.cpus[0].steal = 0.07;
+        assert!(told(&run, 0.0)[0].contains("7 % of the time"));
     }
 
     #[test]
@@ -396,6 +581,7 @@ mod tests {
             f.flows[0].sent_at_most = Some(0);
             f.flows[0].device =
                 Some(DeviceFacts { name: "x".into(), header: 14, packets: 0, bytes: 0 });
+            f.flows[0].against = None;
         };
         assert_eq!(codes(nothing), [NoTraffic]);
     }

@@ -1,21 +1,78 @@
 //! The measured window in pieces: what arrived, what each CPU did, what the devices moved.
 
-use crate::decide::experiment::{CONFIDENCE, stats};
+use crate::decide::experiment::{CONFIDENCE, level_shift, stats};
 use crate::machine::host::{HostRead, HostResult};
-use crate::measure::load::LoadPiece;
-use crate::measure::sample::{CpuCounters, DeviceCounters};
-use crate::model::measurement::{CpuUse, DeviceUse, Piece, Precision};
+use crate::measure::load::{LoadPiece, Moment};
+use crate::measure::sample::{CpuCounters, DeviceCounters, Others, Programs, Settings};
+use crate::model::cpuset::CpuSet;
+use crate::model::measurement::{CpuUse, DeviceUse, Piece, Precision, Shift};
+use crate::model::units::BitRate;
 
 /// The counters at a piece's edge.
+#[derive(Default)]
 pub struct Reading {
     pub(super) cpus: CpuCounters,
     pub(super) devices: DeviceCounters,
+    pub(super) beside: Beside,
+}
+
+/// State of this machine at a piece's edge: all programs where the window begins and ends, the
+/// settings between.
+#[derive(Default)]
+pub(super) struct Beside {
+    programs: Option<Programs>,
+    settings: Option<Settings>,
+}
+
+impl Beside {
+    pub(super) fn look(host: &dyn HostRead, moment: Moment) -> Self {
+        match moment {
+            Moment::Within => Self { settings: Some(Settings::read(host)), programs: None },
+            Moment::WindowOpens | Moment::WindowCloses => {
+                Self { programs: Some(Programs::read(host)), settings: None }
+            }
+        }
+    }
 }
 
 impl Reading {
-    pub(super) fn take(host: &dyn HostRead, devices: &[&str]) -> HostResult<Self> {
-        Ok(Self { cpus: CpuCounters::read(host)?, devices: DeviceCounters::read(host, devices)? })
+    pub(super) fn take(host: &dyn HostRead, devices: &[&str], at: Moment) -> HostResult<Self> {
+        Ok(Self {
+            cpus: CpuCounters::read(host)?,
+            devices: DeviceCounters::read(host, devices)?,
+            beside: Beside::look(host, at),
+        })
     }
+}
+
+/// Settings that were others between the window's ends than `before`.
+pub(super) fn changed(readings: &[Reading], before: &Settings) -> Vec<String> {
+    let looks = readings.iter().filter_map(|reading| reading.beside.settings.as_ref());
+    looks.flat_map(|settings| settings.changed_since(before)).collect()
+}
+
+/// CPU time of other programs on `cpus` within the window; `None` where nobody looked.
+pub(super) fn others(readings: &[Reading], cpus: &CpuSet) -> Option<Others> {
+    let programs = |reading: Option<&Reading>| reading?.beside.programs.clone();
+    let (open, close) = (programs(readings.first())?, programs(readings.last())?);
+    Some(close.others_since(&open, std::process::id(), cpus))
+}
+
+/// The window's pieces but for the last if that is what the window had left: seconds from its
+/// opening to the end of each, and rate over all flows in bytes per second.
+fn rates(pieces: &[LoadPiece]) -> Vec<(f64, f64)> {
+    let usual = stats::median(&pieces.iter().map(|p| p.seconds).collect::<Vec<_>>());
+    let whole = pieces.iter().filter(|p| usual.is_some_and(|usual| p.seconds > usual / 2.0));
+    whole.map(|p| (p.at, p.bytes.iter().sum::<u64>() as f64 / p.seconds)).collect()
+}
+
+/// The change of the rate's level within the window.
+pub(super) fn shift(pieces: &[LoadPiece]) -> Option<Shift> {
+    let rates = rates(pieces);
+    let found = level_shift(&rates.iter().map(|(_, rate)| *rate).collect::<Vec<_>>())?;
+    let (at, _) = rates.get(found.at.checked_sub(1)?)?;
+    let rate = |bytes: f64| BitRate((bytes * 8.0).round());
+    Some(Shift { at: rounded(*at), before: rate(found.before), after: rate(found.after) })
 }
 
 /// Use of each CPU from the first reading to the last.
@@ -34,11 +91,8 @@ pub(super) fn pieces(pieces: &[LoadPiece], readings: &[Reading]) -> Vec<Piece> {
 
 /// Precision of the rate over all flows and pieces.
 pub(super) fn precision(pieces: &[LoadPiece]) -> Option<Precision> {
-    // The last piece is what the window had left.
     let usual = stats::median(&pieces.iter().map(|p| p.seconds).collect::<Vec<_>>())?;
-    let whole = pieces.iter().filter(|p| p.seconds > usual / 2.0);
-    let rate = |p: &LoadPiece| p.bytes.iter().sum::<u64>() as f64 / p.seconds;
-    let rates: Vec<f64> = whole.map(rate).collect();
+    let rates: Vec<f64> = rates(pieces).into_iter().map(|(_, rate)| rate).collect();
     let found = stats::series_interval(&rates, CONFIDENCE)?;
     let half_width = found.half / found.mean;
     let wanted = 0.01;

@@ -6,8 +6,10 @@
 //! ```
 //!
 //! A probe is sent at fixed times whether or not the last one came back, so a long wait does not
-//! hide the waits that it caused. The time is taken in the program: what the threads themselves
-//! wait for a CPU is in it.
+//! hide the waits that it caused. Between them the thread waits by a timer of high resolution: a
+//! socket's own timeout is rounded up to the scheduler's tick, and at 100 ticks a second it would send
+//! half of the probes. The time is taken in the program: what the threads themselves wait for a CPU is
+//! in it.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -15,6 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use super::Ends;
 use super::half::SocketPlace;
@@ -29,7 +34,7 @@ use crate::model::histogram::Histogram;
 pub const GAP: Duration = Duration::from_millis(5);
 /// A probe that takes longer is lost.
 pub const PATIENCE: Duration = Duration::from_secs(1);
-/// Longest time for which a receive may block: the thread is at most this late for its next probe.
+/// Longest time for which a receive may block: the interval at which a flag is looked at.
 const SLICE: Duration = Duration::from_millis(1);
 const STACK: usize = 128 << 10;
 
@@ -265,6 +270,7 @@ fn probe(
     let mut next = clock::monotonic();
     let mut buffer = [0; 64];
     let mut over = None;
+    socket.set_nonblocking(true)?;
     loop {
         let now = clock::monotonic();
         if over.is_none() && stop.load(Ordering::Relaxed) {
@@ -294,6 +300,7 @@ fn probe(
             }
             _ => {}
         }
+        answered(socket, if over.is_some() { now + SLICE } else { next })?;
         match socket.recv(&mut buffer) {
             Ok(_) => {
                 let at = nanoseconds(clock::monotonic());
@@ -314,6 +321,19 @@ fn probe(
     Ok(seen)
 }
 
+/// Waits until something came, or until then.
+fn answered(socket: &UdpSocket, until: Duration) -> io::Result<()> {
+    let left = until.saturating_sub(clock::monotonic());
+    let limit = Timespec {
+        tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: left.subsec_nanos().into(),
+    };
+    match poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&limit)) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -331,5 +351,38 @@ fn is_passing(e: &io::Error) -> bool {
             | ConnectionRefused
             | HostUnreachable
             | NetworkUnreachable
-    ) || e.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error())
+    ) || e.raw_os_error() == Some(Errno::NOBUFS.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With ticks of 4 ms and a timeout of the socket it came to 125 a second.
+    #[test]
+    fn as_many_probes_are_sent_as_are_asked_for() {
+        let key = Key::of(&Secret::default(), 7);
+        let here = SocketPlace(None);
+        let address = IpAddr::from(Ipv4Addr::LOCALHOST);
+        let echo = Echo::start(&here, address, &key).unwrap();
+        let asked = 1.0 / GAP.as_secs_f64();
+        let deadline = clock::monotonic() + Duration::from_secs(60);
+        // Others may need the CPU, but not all the time.
+        loop {
+            let to = SocketAddr::new(address, echo.port());
+            let prober = Prober::start(&here, to, &key).unwrap();
+            clock::sleep(Duration::from_millis(200));
+            let begin = clock::monotonic();
+            prober.window(true);
+            clock::sleep(Duration::from_secs(1));
+            prober.window(false);
+            let seconds = (clock::monotonic() - begin).as_secs_f64();
+            let rate = prober.finish().unwrap().total() as f64 / seconds;
+            assert!(rate < asked * 1.03, "{rate} probes a second");
+            if rate > asked * 0.97 {
+                break;
+            }
+            assert!(clock::monotonic() < deadline, "{rate} probes a second");
+        }
+    }
 }

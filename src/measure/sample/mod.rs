@@ -15,6 +15,7 @@
 //! counters are the router's.
 
 mod health;
+mod programs;
 mod sensors;
 mod settings;
 mod telemetry;
@@ -24,6 +25,7 @@ use std::path::Path;
 use std::time::Duration;
 
 pub use health::Health;
+pub use programs::{Others, Programs};
 pub use settings::Settings;
 pub use telemetry::{Telemetry, Watch};
 
@@ -78,10 +80,10 @@ impl CpuCounters {
         both.map(|(after, then)| {
             let spent = spent(after, then);
             let total = spent.iter().sum::<u64>().max(1) as f64;
-            let [user, system, irq, softirq, idle, _steal] =
-                spent.map(|ticks| ticks as f64 / total);
+            let [user, system, irq, softirq, idle, steal] = spent.map(|ticks| ticks as f64 / total);
             let (packets, dropped, squeezed) = self.softnet_since(before, after.cpu);
-            CpuUse { cpu: after.cpu, user, system, irq, softirq, idle, packets, dropped, squeezed }
+            let cpu = after.cpu;
+            CpuUse { cpu, user, system, irq, softirq, idle, steal, packets, dropped, squeezed }
         })
         .collect()
     }

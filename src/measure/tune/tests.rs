@@ -97,6 +97,7 @@ impl Rig for Simulated {
                 .collect(),
             notes: vec![],
             series: vec![],
+            shift: None,
             precision: None,
             settings: vec![],
         })

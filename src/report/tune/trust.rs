@@ -80,6 +80,8 @@ fn refusal(code: RefusalCode) -> &'static str {
         RefusalCode::LinkChanged => "link changed",
         RefusalCode::CountersDisagree => "counters disagree",
         RefusalCode::NotMtuSized => "packets not of MTU size",
+        RefusalCode::OtherTraffic => "other traffic",
+        RefusalCode::Stolen => "CPU time taken by the hypervisor",
         RefusalCode::SettingsDiffer => "settings differ from what was asked",
         RefusalCode::DirectionStarved => "one direction starved",
         RefusalCode::NoTraffic => "no traffic",
