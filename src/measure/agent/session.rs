@@ -25,6 +25,9 @@ use crate::model::histogram::Histogram;
 const LEAVING: Duration = Duration::from_secs(3);
 const TURN: Duration = Duration::from_millis(20);
 
+/// Time that a controller has to end a run in order which has lasted as long as the owner allows.
+const LAST_WORD: Duration = Duration::from_secs(3);
+
 /// State that all connections to an agent share.
 pub(super) struct Shared<'a> {
     pub(super) token: Option<&'a Token>,
@@ -145,7 +148,7 @@ pub(super) struct Session {
     limits: Limits,
     /// The side that listens does not choose where it sends.
     listens: bool,
-    /// Time at which the run under way is ended, whatever the controller does.
+    /// Time at which what is under way is ended, whatever the controller does.
     until: Option<Duration>,
     end: Local,
     echo: Option<Echo>,
@@ -174,8 +177,16 @@ impl Session {
     /// Until the controller is gone, for whatever reason.
     fn requests(&mut self, shared: &Shared<'_>, lines: &mut Lines) -> NoLine {
         loop {
-            let line = match lines.next(REQUEST_BYTES, SILENCE, shared.stop) {
+            // The agent's own clock counts, whether or not it is asked for anything.
+            let left = self.until.map(|until| until.saturating_sub(clock::monotonic()));
+            if left.is_some_and(|left| left.is_zero()) {
+                (shared.say)("longer than --max-seconds: load and probes are ended");
+                self.end_all();
+            }
+            let patience = left.filter(|left| !left.is_zero()).map_or(SILENCE, |l| l.min(SILENCE));
+            let line = match lines.next(REQUEST_BYTES, patience, shared.stop) {
                 Ok(line) => line,
+                Err(NoLine::Silent) if patience < SILENCE => continue,
                 Err(NoLine::Stopped) => {
                     let error = Error::interrupted("agent");
                     drop(lines.put(&Answer::Failed(Failure::from(&error))));
@@ -183,10 +194,6 @@ impl Session {
                 }
                 Err(why) => return why,
             };
-            if self.until.is_some_and(|until| clock::monotonic() > until) {
-                (shared.say)("run: longer than --max-seconds; ended");
-                (self.until, self.end) = (None, self.new_end());
-            }
             let answer = match parse::<Request>(&line) {
                 Ok(request) => self.answer(request, shared.stop, shared.say),
                 Err(why) => Err(Error::usage("request", why)),
@@ -198,8 +205,16 @@ impl Session {
         }
     }
 
-    fn new_end(&self) -> Local {
-        Local::new(SocketPlace::default(), self.cpus.clone())
+    fn end_all(&mut self) {
+        self.until = None;
+        self.end = Local::new(SocketPlace::default(), self.cpus.clone());
+        (self.echo, self.prober, self.spinners) = (None, None, None);
+    }
+
+    /// Ends all that works by then, if the owner has set a limit.
+    fn limit(&mut self, from: Duration) {
+        let most = self.limits.seconds.map(Duration::from_secs_f64);
+        self.until = most.map(|most| from + most + LAST_WORD);
     }
 
     fn ours(&self, run: Run) -> Run {
@@ -226,6 +241,7 @@ impl Session {
             Request::Sample(devices) => facts::sample(&self.host, &devices).map(Answer::Sample),
             Request::Listen(run) => {
                 self.limits.check(&run)?;
+                self.limit(clock::monotonic());
                 self.listens = true;
                 self.end.listen(&self.ours(run)).map(Answer::Ports)
             }
@@ -234,6 +250,7 @@ impl Session {
                 if !std::mem::take(&mut self.listens) {
                     self.limits.check_address(run.address)?;
                 }
+                self.limit(clock::monotonic());
                 say(&describe(&run));
                 self.end.open(&self.ours(run), &ports, stop).map(|()| Answer::Done)
             }
@@ -241,13 +258,19 @@ impl Session {
                 // Further ahead than any lead: a clock that was never compared.
                 let latest = clock::monotonic() + SILENCE;
                 let at = Duration::from_nanos(at).min(latest);
-                let most = self.limits.seconds.map(Duration::from_secs_f64);
-                self.until = most.map(|most| at + most + SILENCE);
+                self.limit(at);
                 self.end.go(at).map(|()| Answer::Done)
             }
             Request::Watch => Ok(Answer::Done),
             Request::Quiet(at_once) => self.end.quiet(at_once).map(|()| Answer::Done),
-            Request::Finish(at_once) => self.end.finish(at_once).map(Answer::Half),
+            Request::Finish(at_once) => {
+                let half = self.end.finish(at_once).map(Answer::Half);
+                self.until = None;
+                if self.prober.is_some() || self.spinners.is_some() {
+                    self.limit(clock::monotonic());
+                }
+                half
+            }
             Request::Echo(run, at) => {
                 let echo = Echo::start(&SocketPlace::default(), at, &Key::of(&self.secret, run))?;
                 let port = echo.port();
@@ -257,6 +280,7 @@ impl Session {
             Request::Probe(run, to) => {
                 self.limits.check_address(to.ip())?;
                 let key = Key::of(&self.secret, run);
+                self.limit(clock::monotonic());
                 self.prober = Some(Prober::start(&SocketPlace::default(), to, &key)?);
                 Ok(Answer::Done)
             }
@@ -272,6 +296,7 @@ impl Session {
             Request::Spin(true) => {
                 // Of each CPU once: what another would take, the first has not.
                 self.spinners = None;
+                self.limit(clock::monotonic());
                 self.spinners = Some(Spinners::start(&facts::cpus(&self.host))?);
                 Ok(Answer::Done)
             }

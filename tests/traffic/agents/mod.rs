@@ -3,6 +3,7 @@
 
 mod faults;
 mod hosts;
+mod planted;
 mod refused;
 mod verbs;
 
@@ -274,9 +275,9 @@ fn three_hosts_measure_through_nat_and_the_router_is_watched() {
 fn who_has_no_token_is_turned_away_and_an_open_agent_never_starts() {
     let _alone = alone();
     let dir = scratch("token");
-    let right = token_file(&dir, "right", "0123456789abcdef");
-    let wrong = token_file(&dir, "wrong", "0123456789abcdeF");
-    let short = token_file(&dir, "short", "secret");
+    let right = token_file(&dir, "right", "0f3a9c51d27be684");
+    let wrong = token_file(&dir, "wrong", "0f3a9c51d27be68F");
+    let short = token_file(&dir, "short", "0123456789abcdef");
     let agent = |more: &[&str]| {
         let mut command = program();
         command.arg("agent").args(more);
@@ -287,7 +288,7 @@ fn who_has_no_token_is_turned_away_and_an_open_agent_never_starts() {
     assert!(stderr(&open).contains("--token-file"), "{}", stderr(&open));
     let guessed = agent(&["--listen", "0.0.0.0:0", "--token-file", short.to_str().unwrap()]);
     assert_eq!(guessed.status.code(), Some(2), "{}", stderr(&guessed));
-    let shown = token_file(&dir, "shown", "0123456789abcdef");
+    let shown = token_file(&dir, "shown", "0f3a9c51d27be684");
     std::fs::set_permissions(&shown, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     let shown = agent(&["--listen", "127.0.0.1:0", "--token-file", shown.to_str().unwrap()]);
     assert_eq!(shown.status.code(), Some(2), "{}", stderr(&shown));
@@ -307,11 +308,11 @@ fn who_has_no_token_is_turned_away_and_an_open_agent_never_starts() {
     lan.wait_for("another token");
     // By the environment as well.
     let mut command = bench(&lan, &wan, &["--direction", "up", "--seconds", "0.3"]);
-    command.env("LINERATE_TOKEN", "0123456789abcdef");
+    command.env("LINERATE_TOKEN", "0f3a9c51d27be684");
     let done = output(None, command);
     assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
     for said in [lan.said(), wan.said(), stderr(&done)] {
-        assert!(!said.contains("0123456789abcdef"), "a token was shown: {said}");
+        assert!(!said.contains("0f3a9c51d27be684"), "a token was shown: {said}");
     }
     std::fs::remove_dir_all(dir).unwrap();
 }
