@@ -333,6 +333,76 @@ fn a_file_that_is_damaged_cut_or_removed_confirms_nothing_and_is_written_anew() 
 }
 
 #[test]
+fn journals_that_are_damaged_or_removed_are_written_anew_and_undone_from() {
+    type Harm = fn(&Path);
+    let harms: [Harm; 4] = [
+        |state| fs::remove_dir_all(state).unwrap(),
+        |state| fs::remove_file(state.join("journal-0001")).unwrap(),
+        |state| fs::write(state.join("journal-0001"), "{\"format\":").unwrap(),
+        |state| {
+            let path = state.join("journal-0001");
+            let text = fs::read_to_string(&path).unwrap();
+            fs::write(&path, text.replacen("rps_cpus", "rps_cpuz", 1)).unwrap();
+        },
+    ];
+    for (number, harm) in harms.into_iter().enumerate() {
+        let scene = Waiting::new();
+        let state = scene.scratch.state().path().to_owned();
+        let (whole, new) = (scene.scratch.journals(), scene.fake.content());
+        let anew = || {
+            assert_eq!(scene.scratch.journals(), whole, "harm {number}");
+            assert_eq!(scene.waits().as_ref(), Some(&scene.armed), "harm {number}");
+            harm(&state);
+        };
+        let still = || assert_eq!(scene.fake.content(), new, "harm {number}: too early");
+        let clock = Virtual::new()
+            .at(5000, || harm(&state))
+            .at(5300, anew)
+            .at(WAIT - 200, still)
+            .at(WAIT - 50, || harm(&state));
+        let (watch, errors) = scene.guard(&scene.fake, &clock);
+        let Watch::Undone(undone) = watch else { panic!("harm {number}: {watch:?}") };
+        assert_eq!((undone.restored, undone.left), (WRITES, None), "harm {number}");
+        assert!(errors.is_empty(), "harm {number}: {errors:?}");
+        assert!((WAIT - 100..=WAIT + 100).contains(&clock.passed()), "{}", clock.passed());
+        scene.assert_undone();
+        // A confirmation and a rollback count all the same.
+        for confirmed in [true, false] {
+            let scene = Waiting::new();
+            let state = scene.scratch.state().path().to_owned();
+            let end = || match confirmed {
+                true => assert!(matches!(scene.hold().confirm().unwrap(), Confirmed::Kept(_))),
+                false => drop(scene.hold().roll_back(false).unwrap()),
+            };
+            let clock = Virtual::new().at(5000, || harm(&state)).at(7000, end);
+            assert!(matches!(scene.guard(&scene.fake, &clock).0, Watch::Settled), "harm {number}");
+            assert!(clock.passed() < 7500, "{}", clock.passed());
+            assert_eq!(
+                scene.fake.content(),
+                if confirmed { new.clone() } else { scene.old.clone() }
+            );
+        }
+    }
+}
+
+#[test]
+fn a_change_made_where_the_journals_were_removed_is_left_alone() {
+    let scene = Waiting::new();
+    let meanwhile = || {
+        fs::remove_dir_all(scene.scratch.state().path()).unwrap();
+        do_apply(&scene.fake, &scene.fake, &one_cpu(), &scene.scratch).unwrap();
+    };
+    let (watch, _) = scene.guard(&scene.fake, &Virtual::new().at(5000, meanwhile));
+    let Watch::Undone(undone) = watch else { panic!("{watch:?}") };
+    assert!(undone.left.unwrap().contains("somebody else set it since"));
+    let (now, made) = (scene.fake.content(), in_force(&one_cpu()));
+    for (path, text) in &now {
+        let theirs = made[path] != router().content()[path];
+        assert_eq!(*text, if theirs { &made } else { &scene.old }[path], "{}", path.display());
+    }
+}
+
+#[test]
 fn a_deadline_with_a_digit_changed_is_not_believed() {
     let scene = Waiting::new();
     let file = scene.scratch.state().path().join("deadman.json");

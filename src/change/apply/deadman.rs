@@ -10,8 +10,8 @@
 //! ```
 //!
 //! The guard is in a session of its own, so it outlives the terminal and its parent, however that
-//! ends. It has in memory what the file says: one that is damaged or removed confirms nothing, and is
-//! written anew. What was confirmed says so in its journals. Whoever has the lock at the deadline and
+//! ends. It has in memory what the files say (`memory.rs`): those that are damaged or removed confirm
+//! nothing, and are written anew. What was confirmed says so in its journals. Whoever has the lock at the deadline and
 //! does not let go, a stopped process say, is ended.
 //!
 //! Should the guard itself be killed, a second one undoes (`cli/shared/second.rs`), or else the next
@@ -26,6 +26,7 @@
 use std::time::Duration;
 
 use super::changer::{time_left, waits_elsewhere};
+use super::memory::Memory;
 use super::place::{Whereabouts, place};
 use super::rollback::{Attempt, RolledBack, roll_back_since};
 use crate::error::{Error, ExitCode, Result};
@@ -206,18 +207,20 @@ impl Guard<'_> {
             None => unconfirmed(self.state)?,
             armed => armed,
         };
-        let Some(mut armed) = armed.filter(|armed| armed.token == token) else {
+        let Some(armed) = armed.filter(|armed| armed.token == token) else {
             return Ok(Watch::Settled);
         };
+        let mut known = Memory::of(armed);
         let mut pause = FIRST_PAUSE;
         loop {
-            let Some(reason) = self.wait(&mut armed) else { return Ok(Watch::Settled) };
-            let Some(lock) = self.lock(&mut armed) else { return Ok(Watch::Settled) };
+            let Some(reason) = self.wait(&mut known) else { return Ok(Watch::Settled) };
+            let Some(lock) = self.lock(&mut known) else { return Ok(Watch::Settled) };
             // Whoever held the lock may have put the deadline off, or handed the change over.
-            if reason == Reason::Overdue && !self.is_due(&armed) {
+            if reason == Reason::Overdue && !self.is_due(&known.armed) {
                 continue;
             }
-            let undone = undo(self.host, &lock, &mut armed, &reason);
+            let undone = undo(self.host, &lock, &mut known.armed, &reason);
+            known.take_in_anew(self.state);
             // `confirm` and `rollback` get their turn.
             drop(lock);
             match undone {
@@ -230,18 +233,19 @@ impl Guard<'_> {
     }
 
     /// Waits until there is a reason to undo; `None` when somebody else settled it.
-    fn wait(&mut self, armed: &mut Armed) -> Option<Reason> {
+    fn wait(&mut self, known: &mut Memory) -> Option<Reason> {
         loop {
-            if !self.still_waits(armed, None) {
+            if !self.still_waits(known, None) {
                 return None;
             }
+            let armed = &known.armed;
             if let Some(undoing) = &armed.undoing {
                 return Some(Reason::Begun(undoing.why.clone()));
             }
             if self.is_due(armed) {
                 return Some(Reason::Overdue);
             }
-            if self.is_orphan(armed) {
+            if self.is_orphan(known) {
                 return Some(Reason::Orphaned);
             }
             if let Some(why) = (self.lost)() {
@@ -251,73 +255,98 @@ impl Guard<'_> {
         }
     }
 
-    /// Takes in what the file says now, for deadline and holder may have changed. False when the
-    /// change does not wait any more.
-    fn still_waits(&self, armed: &mut Armed, lock: Option<&Lock>) -> bool {
+    /// Takes in what the files say now, for deadline and holder may have changed, and writes anew what
+    /// is not as it was. False when the change does not wait any more.
+    fn still_waits(&self, known: &mut Memory, lock: Option<&Lock>) -> bool {
         match self.state.armed() {
-            Ok(Some(now)) if now.token == armed.token => {
+            Ok(Some(now)) if now.token == known.armed.token => {
                 // A mark that found no room on the disk counts all the same.
-                let undoing = armed.undoing.take();
-                *armed = now;
-                armed.undoing = armed.undoing.take().or(undoing);
-                true
+                let undoing = known.armed.undoing.take();
+                known.armed = now;
+                known.armed.undoing = known.armed.undoing.take().or(undoing);
             }
             // Nothing is begun on top of a change that waits.
-            Ok(Some(_)) => false,
-            Ok(None) => !self.is_settled(armed, lock),
+            Ok(Some(_)) => return false,
+            Ok(None) => return !self.is_settled(known, lock),
             // Out of memory or descriptors, say: no reason to believe that it was confirmed.
-            Err(_) => true,
+            Err(_) => return true,
         }
+        let is_at_it = lock.is_none() && self.state.has_lock_file();
+        known.take_in(self.state, is_at_it);
+        if !is_at_it && known.lacks_any(self.state) {
+            self.locked(lock, |lock| known.put_back(lock));
+        }
+        true
     }
 
     /// True if the arming was taken away on purpose: nothing of its change is in force, or it is noted
-    /// as kept. A file that was removed or damaged says neither, and is written anew.
-    fn is_settled(&self, armed: &Armed, lock: Option<&Lock>) -> bool {
+    /// as kept. Files that were removed or damaged say neither, and are written anew.
+    fn is_settled(&self, known: &mut Memory, lock: Option<&Lock>) -> bool {
         // Whoever has the lock may be about to change something.
         if lock.is_none() && self.state.has_lock_file() {
             return false;
         }
-        let Ok(journals) = self.state.journals() else { return false };
-        let of_it = |j: &Journal| j.header.guarded == Some(armed.token) && !j.is_kept;
-        let unknown = |d: &Damaged| d.number > armed.after && !d.is_aside;
-        if !journals.whole.iter().any(of_it) && !journals.damaged.iter().any(unknown) {
+        if self.says_settled(known) {
             return true;
         }
         // The lock is taken for this alone: nobody who comes meanwhile shall find it taken.
+        self.locked(lock, |lock| {
+            if !matches!(self.state.armed(), Ok(None)) || self.says_settled(known) {
+                return;
+            }
+            known.put_back(lock);
+            if let Err(e) = self.state.arm(lock, &known.armed) {
+                log::warn!("{e}");
+            }
+        });
+        false
+    }
+
+    /// True if the journals say that nothing of the change is its guard's any more, and so do the
+    /// settings where journals are gone.
+    fn says_settled(&self, known: &Memory) -> bool {
+        let Ok(journals) = self.state.journals() else { return false };
+        let of_it = |j: &Journal| j.header.guarded == Some(known.armed.token) && !j.is_kept;
+        let unknown = |d: &Damaged| d.number > known.armed.after && !d.is_aside;
+        !journals.whole.iter().any(of_it)
+            && !journals.damaged.iter().any(unknown)
+            && !known.is_in_force(self.host, &journals.whole)
+    }
+
+    /// Runs `work` under the lock, unless somebody else has it: the next look comes soon.
+    fn locked(&self, lock: Option<&Lock>, work: impl FnOnce(&Lock)) {
         let own = match lock {
             Some(_) => None,
             None => self.state.lock(GUARD).ok(),
         };
-        if let (Some(lock), Ok(None)) = (lock.or(own.as_ref()), self.state.armed())
-            && let Err(e) = self.state.arm(lock, armed)
-        {
-            log::warn!("{e}");
+        if let Some(lock) = lock.or(own.as_ref()) {
+            work(lock);
         }
-        false
     }
 
     /// True if it is a trial whose process does not hold the lock any more.
-    fn is_orphan(&self, armed: &mut Armed) -> bool {
-        if armed.holder.is_none() {
+    fn is_orphan(&self, known: &mut Memory) -> bool {
+        if known.armed.holder.is_none() {
             return false;
         }
         let Ok(lock) = self.state.lock(GUARD) else { return false };
         // Between the two looks it may have become a change that waits to be confirmed.
-        self.still_waits(armed, Some(&lock)) && armed.holder.is_some()
+        self.still_waits(known, Some(&lock)) && known.armed.holder.is_some()
     }
 
     /// The lock, as soon as whoever has it is done; `None` when the change is settled by then.
-    fn lock(&self, armed: &mut Armed) -> Option<Lock> {
+    fn lock(&self, known: &mut Memory) -> Option<Lock> {
         let begun = self.clock.boottime();
         let mut ended = None;
         loop {
-            if !self.still_waits(armed, None) {
+            if !self.still_waits(known, None) {
                 return None;
             }
             if let Ok(lock) = self.state.lock(GUARD) {
                 // Whoever had the lock until now may have confirmed.
-                return self.still_waits(armed, Some(&lock)).then_some(lock);
+                return self.still_waits(known, Some(&lock)).then_some(lock);
             }
+            let armed = &known.armed;
             let waited = self.clock.boottime().saturating_sub(begun);
             if self.is_due(armed)
                 && let Some((holder, at_once)) = self.to_be_ended(armed, waited)
@@ -378,13 +407,19 @@ fn unconfirmed(state: &StateDir) -> Result<Option<Armed>> {
     }))
 }
 
-/// Waits a moment for the guard to write the file of a change anew that is damaged or gone.
+/// Waits a moment for the guard to write the files of a change anew that are damaged or gone.
 ///
 /// # Errors
 /// Fails if the state directory can't be read.
 pub fn await_file(state: &StateDir) -> Result<()> {
     for _ in 0..5 {
-        if state.armed()?.is_some() || unconfirmed(state)?.is_none() {
+        let is_whole = match state.armed()? {
+            Some(armed) => {
+                state.journals()?.whole.iter().any(|j| j.header.guarded == Some(armed.token))
+            }
+            None => unconfirmed(state)?.is_none(),
+        };
+        if is_whole {
             break;
         }
         clock::sleep(LOOK);

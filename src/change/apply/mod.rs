@@ -18,11 +18,13 @@ mod changer;
 mod collateral;
 mod covered;
 pub mod deadman;
+mod drift;
 pub mod failure;
 mod fits;
 mod found;
 pub mod inventory;
 pub mod knob;
+mod memory;
 pub mod pending;
 mod place;
 pub mod probe;
@@ -30,6 +32,7 @@ mod renamed;
 mod rollback;
 mod session;
 pub mod undo;
+mod who;
 mod write;
 
 use std::path::PathBuf;
@@ -37,6 +40,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use changer::{Changer, Door, Hold, time_left, waits_elsewhere};
 pub use covered::forget_covered;
+pub use drift::{Drifted, drift};
 pub use fits::check_fits;
 pub use place::Whereabouts;
 pub use rollback::{InForce, RolledBack, status};
@@ -323,7 +327,9 @@ fn entry(write: &Write, after: Vec<String>, devices: &Devices) -> Entry {
 fn begin(host: &dyn HostRead, lock: &Lock, name: &str, entries: Vec<Entry>) -> Result<Writer> {
     let now = u64::try_from(clock::boottime().as_millis()).unwrap_or(u64::MAX);
     let what = format!("{} ({name})", lock.verb());
-    Writer::create(lock, Header::new(host.identity(), now, what, entries))
+    let mut header = Header::new(host.identity(), now, what, entries);
+    header.by = who::who(host);
+    Writer::create(lock, header)
 }
 
 /// One write between its two lines of the journal.

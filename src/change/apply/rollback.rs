@@ -9,7 +9,7 @@ use super::undo::{Left, Restore, undo};
 use super::write::{listed, restore};
 use crate::error::{Error, ExitCode, Result};
 use crate::machine::host::{HostRead, HostWrite};
-use crate::machine::store::journal::{Journal, JournalLine, Phase, lines_damaged};
+use crate::machine::store::journal::{Journal, JournalLine, Phase, Progress, lines_damaged};
 use crate::machine::store::{Damaged, Lock, StateDir};
 use crate::model::knob::Knob;
 
@@ -294,6 +294,22 @@ pub(super) fn bring_back(
             return Back { restored, foreign, left, gone };
         }
     }
+}
+
+/// True if a setting is still as `ours` made it, oldest first, and none of `others` names it. A value
+/// that neither left there is somebody else's.
+pub(super) fn is_made(host: &dyn HostRead, mut ours: Vec<Journal>, others: &[Journal]) -> bool {
+    let devices = Devices::of(host);
+    for journal in &mut ours {
+        devices.follow(host, journal);
+        journal.progress.fill(Progress::Done);
+    }
+    let newest_first: Vec<&Journal> = ours.iter().rev().collect();
+    let named = |knob: &Knob| {
+        others.iter().any(|journal| journal.header.entries.iter().any(|e| e.knob == *knob))
+    };
+    let plan = undo(&newest_first, |entry| devices.now(host, entry), false);
+    plan.restore.iter().any(|restore| !named(&restore.knob))
 }
 
 /// Interrupts and governors are the machine's, not the namespace's: those stay to be undone.

@@ -349,14 +349,12 @@ pub fn unpersist(disk: &dyn Disk, force: bool) -> Result<Vec<PathBuf>> {
     changes.push(Change { path: GUARD.into(), to: Thing::Absent });
     changes.push(Change { path: RECORD.into(), to: rest });
     drop.reverse();
-    let removed: Option<Vec<PathBuf>> =
-        changes.iter().map(|c| (c.to == Thing::Absent).then(|| c.path.clone())).collect();
-    match (swap(disk, Path::new(HOME), changes, &drop), removed) {
+    match swap(disk, Path::new(HOME), changes.clone(), &drop) {
         // All is as before, for nothing could be written, perhaps because the flash is full.
-        (Err(first), Some(removed)) if first.code() == ExitCode::NotSupported => {
-            crate::machine::store::swap::remove(disk, &removed, &drop).map_err(|_| first)?;
+        Err(first) if first.code() == ExitCode::NotSupported => {
+            without_room(disk, changes, &drop, first)?;
         }
-        (swapped, _) => swapped.map(|_| ())?,
+        swapped => swapped.map(|_| ())?,
     }
     if theirs.is_empty() {
         return Ok(undone);
@@ -364,4 +362,31 @@ pub fn unpersist(disk: &dyn Disk, force: bool) -> Result<Vec<PathBuf>> {
     let why = format!("{} changed by somebody else and left:{}", theirs.len(), theirs.concat());
     Err(Error::new(ExitCode::RollbackIncomplete, "unpersist", why)
         .hint("the rest is undone; to undo these too: linerate unpersist --force"))
+}
+
+/// Takes back what needs no room, which makes some, and then the rest. The record stays to the last,
+/// so the next call goes on with what is cut short.
+fn without_room(
+    disk: &dyn Disk,
+    changes: Vec<Change>,
+    drop: &[PathBuf],
+    first: Error,
+) -> Result<()> {
+    let (mut gone, edits): (Vec<_>, Vec<_>) =
+        changes.into_iter().partition(|change| change.to == Thing::Absent);
+    let edited: Vec<String> =
+        edits.iter().map(|change| format!("\n  {}", change.path.display())).collect();
+    let remove = |changes: &[Change], drop: &[PathBuf]| {
+        let paths: Vec<PathBuf> = changes.iter().map(|change| change.path.clone()).collect();
+        crate::machine::store::swap::remove(disk, &paths, drop)
+    };
+    let record = gone.pop_if(|last| last.path == Path::new(RECORD));
+    remove(&gone, &[]).map_err(|_| first)?;
+    swap(disk, Path::new(HOME), edits, &[]).map_err(|e| {
+        let why =
+            format!("{e}; nothing is applied any more, but these are left:{}", edited.concat());
+        Error::new(ExitCode::RollbackIncomplete, "unpersist", why)
+            .hint("free some space on the flash; then again: linerate unpersist")
+    })?;
+    remove(record.as_slice(), drop)
 }

@@ -352,7 +352,9 @@ fn at_every_step(prepare: fn(&Root), job: fn(&dyn Disk) -> Result<Vec<PathBuf>>)
                 break;
             }
         }
-        assert!(olds > 10 && news > 0, "{fault:?}: {olds} {news}");
+        // What fails once, or for want of room, may be made good by other means.
+        let again = matches!(fault, Fault::Once(_) | Fault::Full);
+        assert!((olds > 10 || again) && news > 0, "{fault:?}: {olds} {news}");
     }
 }
 
@@ -377,6 +379,30 @@ fn a_full_flash_does_not_keep_what_was_persisted() {
         unpersist(&scene.root(), false).unwrap();
         assert_eq!(scene.content(), before, "killed at {at}");
     }
+}
+
+#[test]
+fn on_a_full_flash_an_option_is_put_back_too_as_soon_as_there_is_room() {
+    let scene = Scene::new();
+    let before = scene.content();
+    keep(&scene.root(), Init::OpenWrt, &dialled()).unwrap();
+    // What goes makes room for the configuration file.
+    let full = FaultyDisk::new(scene.root(), 0, Fault::Full);
+    assert!(unpersist(&full, false).unwrap().contains(&PathBuf::from("/etc/config/network")));
+    assert_eq!(scene.content(), before);
+    // One that is larger than all of ours has to wait for more, and is named.
+    let network = scene.path("/etc/config/network");
+    let large = format!("{NETWORK}#{}\n", "x".repeat(1 << 16));
+    fs::write(&network, &large).unwrap();
+    let before = scene.content();
+    keep(&scene.root(), Init::OpenWrt, &dialled()).unwrap();
+    let full = FaultyDisk::new(scene.root(), 0, Fault::Full);
+    let error = unpersist(&full, false).unwrap_err();
+    assert_eq!(error.code(), ExitCode::RollbackIncomplete, "{error}");
+    assert!(error.to_string().contains("\n  /etc/config/network"), "{error}");
+    assert!(!scene.path(PLAN).exists(), "nothing is applied any more");
+    assert!(!unpersist(&scene.root(), false).unwrap().is_empty());
+    assert_eq!(scene.content(), before);
 }
 
 #[test]

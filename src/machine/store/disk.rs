@@ -223,7 +223,7 @@ pub(crate) mod faulty {
     pub(crate) enum Fault {
         /// The operation fails once and does nothing.
         Once(io::ErrorKind),
-        /// From this operation on, all that needs space fails; removing and renaming work.
+        /// From this operation on there is no more room than what is removed gives back.
         Full,
         /// From this operation on nothing reaches the disk: killed before it.
         Killed,
@@ -236,11 +236,14 @@ pub(crate) mod faulty {
         at: usize,
         fault: Fault,
         count: AtomicUsize,
+        /// Bytes that were given back since the disk is full.
+        room: AtomicUsize,
     }
 
     impl FaultyDisk {
         pub(crate) fn new(root: Root, at: usize, fault: Fault) -> Self {
-            Self { root, at, fault, count: AtomicUsize::new(0) }
+            let (count, room) = Default::default();
+            Self { root, at, fault, count, room }
         }
 
         /// Number of operations tried that change something.
@@ -248,12 +251,16 @@ pub(crate) mod faulty {
             self.count.load(Ordering::Relaxed)
         }
 
-        fn step(&self, needs_space: bool) -> io::Result<()> {
+        /// `bytes` are those that it takes, if it is something that takes any.
+        fn step(&self, bytes: Option<usize>) -> io::Result<()> {
             let number = self.count.fetch_add(1, Ordering::Relaxed);
             match self.fault {
                 Fault::Once(kind) if number == self.at => Err(kind.into()),
-                Fault::Full if number >= self.at && needs_space => {
-                    Err(io::ErrorKind::StorageFull.into())
+                Fault::Full if number >= self.at => {
+                    let left = self.room.load(Ordering::Relaxed).checked_sub(bytes.unwrap_or(0));
+                    let left = left.ok_or(io::ErrorKind::StorageFull)?;
+                    self.room.store(left, Ordering::Relaxed);
+                    Ok(())
                 }
                 Fault::Killed | Fault::Torn if number >= self.at => {
                     Err(io::ErrorKind::Interrupted.into())
@@ -268,7 +275,11 @@ pub(crate) mod faulty {
             self.root.look(path)
         }
         fn create(&self, path: &Path, thing: &Thing) -> io::Result<()> {
-            if let Err(e) = self.step(true) {
+            let bytes = match thing {
+                Thing::File { content, .. } => content.bytes().len() + 1,
+                _ => 1,
+            };
+            if let Err(e) = self.step(Some(bytes)) {
                 if self.fault == Fault::Torn && self.count() == self.at + 1 {
                     let torn = match thing {
                         Thing::File { mode, content } => Thing::File {
@@ -286,26 +297,33 @@ pub(crate) mod faulty {
             self.root.create(path, thing)
         }
         fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-            self.step(false)?;
+            self.step(None)?;
             self.root.rename(from, to)
         }
         fn remove(&self, path: &Path) -> io::Result<()> {
-            self.step(false)?;
-            self.root.remove(path)
+            self.step(None)?;
+            let freed = match self.root.look(path) {
+                Ok(Thing::File { content, .. }) => content.bytes().len(),
+                _ => 0,
+            };
+            self.root.remove(path)?;
+            let full = self.count() > self.at;
+            self.room.fetch_add(if full { freed } else { 0 }, Ordering::Relaxed);
+            Ok(())
         }
         fn is_directory(&self, path: &Path) -> bool {
             self.root.is_directory(path)
         }
         fn make_directory(&self, path: &Path) -> io::Result<()> {
-            self.step(true)?;
+            self.step(Some(1))?;
             self.root.make_directory(path)
         }
         fn remove_directory(&self, path: &Path) -> io::Result<()> {
-            self.step(false)?;
+            self.step(None)?;
             self.root.remove_directory(path)
         }
         fn sync_directory(&self, path: &Path) -> io::Result<()> {
-            self.step(false)?;
+            self.step(None)?;
             self.root.sync_directory(path)
         }
     }

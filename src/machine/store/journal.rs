@@ -78,6 +78,9 @@ pub struct Header {
     pub started_ms: u64,
     /// The command line's verb and its subject.
     pub what: String,
+    /// Person who made the change, and where from, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     /// Number of the arming whose guard undoes the transaction unless it is confirmed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guarded: Option<u64>,
@@ -89,8 +92,8 @@ impl Header {
     /// The header of a transaction that begins now, `started_ms` milliseconds after the boot.
     #[must_use]
     pub fn new(host: HostIdentity, started_ms: u64, what: String, entries: Vec<Entry>) -> Self {
-        let guarded = None;
-        Self { format: FORMAT.into(), version: VERSION, host, started_ms, what, guarded, entries }
+        let (format, version) = (FORMAT.into(), VERSION);
+        Self { format, version, host, started_ms, what, by: None, guarded: None, entries }
     }
 }
 
@@ -274,7 +277,7 @@ impl Writer {
         let mut file = fs::OpenOptions::new()
             .append(true)
             .create_new(true)
-            .mode(0o600)
+            .mode(0o644)
             .open(&unborn)
             .map_err(fail)?;
         let written = file
@@ -348,7 +351,7 @@ fn remove(path: &Path, directory: &Path) -> Result<()> {
 }
 
 impl StateDir {
-    fn file(&self, number: u32) -> PathBuf {
+    pub(super) fn file(&self, number: u32) -> PathBuf {
         self.path().join(format!("journal-{number:04}"))
     }
 

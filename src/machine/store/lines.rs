@@ -7,7 +7,9 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use super::words;
+use rustix::fs::OFlags;
+
+use super::{straight, words};
 use crate::error::{Error, ExitCode, Result};
 
 /// The operations that a growing file comes down to; tests let each of them fail.
@@ -50,10 +52,11 @@ impl Lines {
     /// A usage error (exit 2) with the path and why; not permitted (exit 4).
     pub fn create(kind: &str, path: &Path) -> Result<Self> {
         let what = format!("write {kind} {}", path.display());
-        let special = fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir());
         let mut options = fs::OpenOptions::new();
-        options.write(true).create_new(!special).mode(0o644);
-        match options.open(path) {
+        // Nothing that has the name is written to, also not what a link leads to.
+        options.write(true).create_new(true).mode(0o644);
+        let opened = straight(path).and_then(|file| file.map_or_else(|| options.open(path), Ok));
+        match opened {
             Ok(file) => Ok(Self { what, file: Box::new(file), length: 0 }),
             Err(e) => Err(failed(&what, &e).hint("name another file with -o")),
         }
@@ -65,9 +68,14 @@ impl Lines {
     /// Fails as [`Lines::create`] does.
     pub(super) fn append(kind: &str, path: &Path) -> Result<Self> {
         let what = format!("write {kind} {}", path.display());
-        let opened = fs::OpenOptions::new().append(true).open(path).and_then(|file| {
-            let length = file.metadata()?.len();
-            Ok((file, length))
+        let mut options = fs::OpenOptions::new();
+        options.append(true).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+        let opened = options.open(path).and_then(|file| {
+            let meta = file.metadata()?;
+            if !meta.is_file() {
+                return Err(io::ErrorKind::Unsupported.into());
+            }
+            Ok((file, meta.len()))
         });
         let (file, length) = opened.map_err(|e| failed(&what, &e))?;
         Ok(Self { what, file: Box::new(file), length })
@@ -124,6 +132,30 @@ fn failed(what: &str, e: &io::Error) -> Error {
         _ => ExitCode::Usage,
     };
     Error::new(code, what, words(e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_written_through_a_link_that_somebody_put_there() {
+        let dir = crate::machine::testing::scratch("lines");
+        let (link, other, pipe) = (dir.join("link"), dir.join("other"), dir.join("pipe"));
+        std::os::unix::fs::symlink(&other, &link).unwrap();
+        assert!(Lines::create("recording", &link).is_err());
+        assert!(!other.exists(), "made through the link");
+        fs::write(&other, "theirs").unwrap();
+        assert!(Lines::create("recording", &link).is_err());
+        assert!(Lines::append("record", &link).is_err());
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).unwrap();
+        let reader = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+        Lines::create("recording", &pipe).unwrap().put("straight through").unwrap();
+        assert!(Lines::append("record", &pipe).is_err());
+        drop(reader);
+        assert_eq!(fs::read(&other).unwrap(), b"theirs");
+        fs::remove_dir_all(&dir).unwrap();
+    }
 }
 
 /// A disk on which there is room for so many lines: the next one is torn. Returned together with

@@ -4,8 +4,8 @@
 //! named with those beside them, and the files below a [`disk::Root`] that `persist` writes.
 //!
 //! ```text
-//!   /run/linerate/            mode 0700; made on demand, removed when empty
-//!     lock                    who is changing settings right now (flock)
+//!   /run/linerate/            mode 0755; made on demand, removed when empty
+//!     lock                    who is changing settings right now (flock); its owner's alone
 //!     journal-0001 ...        what was changed, to what, from what: oldest first
 //!     damaged-0001 ...        a journal that can't be undone from, kept for a person
 //!     deadman.json            the change that waits to be confirmed
@@ -20,6 +20,7 @@
 pub mod bisect;
 pub mod board;
 mod check;
+pub mod copies;
 mod damaged;
 pub mod deadman;
 pub mod disk;
@@ -82,7 +83,7 @@ impl StateDir {
     /// Makes the directory where it is missing, and makes sure that nobody else can write to it:
     /// its files decide what root writes when something is rolled back.
     fn create(&self) -> Result<()> {
-        match fs::DirBuilder::new().mode(0o700).create(&self.path) {
+        match fs::DirBuilder::new().mode(0o755).create(&self.path) {
             Ok(()) => {}
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
             Err(e) => return Err(self.refused("make", &self.path, &e)),
@@ -154,13 +155,10 @@ fn write_with(kind: &str, path: &Path, content: &[u8], mode: u32) -> Result<()> 
         Error::new(code_of(&e), format!("write {kind} {}", path.display()), words(&e))
             .hint("name another file with -o")
     };
-    match fs::metadata(path) {
-        Ok(meta) if meta.is_dir() => Err(failed(io::ErrorKind::IsADirectory.into())),
-        Ok(meta) if !meta.is_file() => {
-            let mut file = fs::OpenOptions::new().write(true).open(path).map_err(failed)?;
-            file.write_all(content).map_err(failed)
-        }
-        _ => replace(path, content, mode).map_err(failed),
+    match straight(path).map_err(failed)? {
+        Some(mut file) => file.write_all(content).map_err(failed),
+        None if path.is_dir() => Err(failed(io::ErrorKind::IsADirectory.into())),
+        None => replace(path, content, mode).map_err(failed),
     }
 }
 
@@ -176,6 +174,19 @@ fn code_of(error: &io::Error) -> ExitCode {
         | io::ErrorKind::Other => ExitCode::NotSupported,
         _ => ExitCode::Usage,
     }
+}
+
+/// A file that is not regular (/dev/stdout, a pipe), opened to be written straight through; `None` for
+/// any other path. One that became a regular file meanwhile is refused.
+fn straight(path: &Path) -> io::Result<Option<File>> {
+    if !fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
+        return Ok(None);
+    }
+    let file = fs::OpenOptions::new().write(true).open(path)?;
+    if file.metadata()?.is_file() {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    Ok(Some(file))
 }
 
 /// Content of a file that the user named, of at most `most` bytes; `kind` is the word for it in

@@ -114,7 +114,9 @@ pub fn to_text(plan: &Plan) -> Result<String> {
 
 const HEADER: &str = "\
 # A plan of linerate: what to set on one router, and why.
-#   linerate apply FILE     sets it, all or nothing    (--dry-run shows the writes)
+#   linerate apply --confirm 60 FILE
+#                           sets it, all or nothing, and undoes it after 60 s unless you
+#                           say: linerate confirm      (--dry-run shows the writes)
 #   linerate verify FILE    is it in force?
 #   linerate rollback       sets everything back
 # CPUs are lists such as \"0-2,5\"; \"none\" means off. \"before\" is what was found when the plan

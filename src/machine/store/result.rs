@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -184,6 +184,18 @@ fn bad_json(what: &str, text: &[u8], error: &serde_json::Error, hint: &str) -> E
 /// A usage error (exit 2) that says what is wrong with the file; exit 4 if it may not be read.
 pub fn read(path: &Path) -> Result<Experiment> {
     from_json(&bytes(path, KIND_HINT)?, &path.display().to_string())
+}
+
+/// The newest result file in a directory that has its usual name, `linerate-result*.json`; `None` where
+/// there is none.
+#[must_use]
+pub fn newest(directory: &Path) -> Option<PathBuf> {
+    let usual = |name: &str| name.starts_with("linerate-result") && name.ends_with(".json");
+    let files = std::fs::read_dir(directory).ok()?.flatten();
+    let named = files.filter(|entry| entry.file_name().to_str().is_some_and(usual));
+    let dated =
+        named.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())));
+    dated.max().map(|(_, path)| path)
 }
 
 /// Bytes of a file that the user named, as long as it has the size of a result.
