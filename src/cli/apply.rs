@@ -9,11 +9,11 @@ use clap::Args;
 use super::context::Context;
 use super::interrupt;
 use super::shared::waiting::{self, Probes};
-use super::shared::{persisted, seconds};
+use super::shared::{persisted, seconds, session};
 use super::table::Table;
 use crate::change::apply::pending::{Patience, split};
 use crate::change::apply::{self, Changer, Write, check_fits, deadman, time_left};
-use crate::error::{ExitCode, Result};
+use crate::error::{Error, ExitCode, Result};
 use crate::machine::discover;
 use crate::machine::host::FLOW_TABLE;
 use crate::machine::store;
@@ -38,6 +38,10 @@ pub struct ApplyArgs {
     /// Undo everything after this many seconds unless `linerate confirm` comes first
     #[arg(long, value_name = "TIME", value_parser = seconds, conflicts_with = "dry_run")]
     pub confirm: Option<f64>,
+    /// Make the changes without --confirm though this session comes in over the network, and may be cut
+    /// off by them
+    #[arg(long, conflicts_with = "confirm")]
+    pub no_confirm: bool,
     /// Also keep it in force over reboots and for devices that come later (see `persist`)
     #[arg(long, conflicts_with_all = ["confirm", "dry_run"])]
     pub persist: bool,
@@ -46,10 +50,10 @@ pub struct ApplyArgs {
     pub pending: bool,
     /// With --confirm, also undo it as soon as this address stops answering pings that it answered
     /// before; may be repeated [default: the default gateways]
-    #[arg(long, value_name = "ADDRESS", requires = "confirm")]
+    #[arg(long, value_name = "ADDRESS", requires = "confirm", conflicts_with = "no_confirm")]
     pub probe: Vec<Target>,
     /// With --confirm, watch no address
-    #[arg(long, requires = "confirm", conflicts_with = "probe")]
+    #[arg(long, requires = "confirm", conflicts_with_all = ["probe", "no_confirm"])]
     pub no_probe: bool,
 }
 
@@ -70,6 +74,9 @@ pub(super) fn run(context: &Context, args: &ApplyArgs) -> Result<ExitCode> {
     let whole = store::plan::read(&args.plan)?;
     if args.dry_run {
         return dry_run(context, args, &whole);
+    }
+    if args.confirm.is_none() && !args.no_confirm {
+        refuse_from_afar(context, args)?;
     }
     // Found out before anything is changed.
     let keep = if args.persist { Some(persisted::target(context, None, None)?) } else { None };
@@ -124,7 +131,40 @@ pub(super) fn run(context: &Context, args: &ApplyArgs) -> Result<ExitCode> {
     }
     drop(changer);
     later.print()?;
-    Ok(ExitCode::Done)
+    match guarded.filter(|_| !applied.writes.is_empty()) {
+        Some(armed) if !out.json && session::is_attended(out) => {
+            waiting::count_down(context, &armed, &stop)
+        }
+        _ => Ok(ExitCode::Done),
+    }
+}
+
+/// Asks, or refuses where nobody can be asked, when the session comes in over the network.
+fn refuse_from_afar(context: &Context, args: &ApplyArgs) -> Result<()> {
+    let Some(way) = session::from_afar(context.live("apply")?) else { return Ok(()) };
+    let danger = format!(
+        "this session comes in over the network ({way}), and nothing undoes a change that cuts it off"
+    );
+    if session::is_attended(&context.out) {
+        context.out.say(context.out.warn(&danger));
+        context.out.say("make the changes without --confirm? [y/N]");
+        session::forget_typed();
+        if session::line()
+            .is_some_and(|answer| ["y", "yes"].contains(&answer.to_lowercase().as_str()))
+        {
+            return Ok(());
+        }
+        return Err(not_made(args, "not made".to_owned()));
+    }
+    Err(not_made(args, danger))
+}
+
+fn not_made(args: &ApplyArgs, why: String) -> Error {
+    Error::usage("apply", why).hint(format!(
+        "linerate apply --confirm 60 {} is undone after 60 s unless linerate confirm comes; \
+         --no-confirm makes the changes all the same",
+        args.plan.display()
+    ))
 }
 
 /// The part of a plan that can be set now; names what has to wait.

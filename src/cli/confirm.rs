@@ -5,12 +5,10 @@ use std::path::Path;
 use clap::Args;
 
 use super::context::Context;
-use super::shared::second;
-use super::shared::waiting::{PATIENCE, sentence};
-use crate::change::apply::Hold;
-use crate::change::apply::deadman::{self, Confirmed, Guard, Watch};
+use super::shared::{second, waiting};
+use crate::change::apply::deadman::{Guard, Watch};
 use crate::change::apply::probe::Watcher;
-use crate::error::{Error, ExitCode, Result};
+use crate::error::{ExitCode, Result};
 use crate::machine::host::HostWrite;
 use crate::machine::host::clock::System;
 use crate::machine::store;
@@ -29,33 +27,7 @@ pub struct DeadManArgs {
 
 /// Runs `confirm`.
 pub(super) fn run(context: &Context) -> Result<ExitCode> {
-    let host = context.live("confirm")?;
-    let state = store::state_dir();
-    deadman::await_file(&state)?;
-    if state.armed()?.is_none() && deadman::last_undone(host, &state)?.is_none() {
-        return Err(nothing_waits());
-    }
-    let later = context.out.later();
-    let confirmed = Hold::take(host, &state, "confirm", PATIENCE)?.confirm()?;
-    later.print()?;
-    match confirmed {
-        Confirmed::Kept(left) => {
-            let left = left.as_secs_f64();
-            context.out.say(format_args!("kept, {left:.0} s before it would have been undone"));
-            Ok(ExitCode::Done)
-        }
-        Confirmed::TooLate(undone) => {
-            let why = format!("too late: {}", sentence(&undone));
-            Err(Error::new(ExitCode::RolledBack, "confirm", why)
-                .hint("nothing of it is in force; to make it again: linerate apply"))
-        }
-        Confirmed::Nothing => Err(nothing_waits()),
-    }
-}
-
-fn nothing_waits() -> Error {
-    Error::usage("confirm", "nothing waits to be confirmed")
-        .hint("linerate status shows what is in force")
+    waiting::confirm(context)
 }
 
 /// The guard itself. It has no terminal; what it did goes to the kernel's log, and to whoever says

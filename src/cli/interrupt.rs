@@ -28,3 +28,14 @@ pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
     }
     Ok(stop)
 }
+
+/// Sets the returned flag on Ctrl-C alone.
+///
+/// # Errors
+/// When the handler can't be installed.
+pub(super) fn ctrl_c() -> Result<Arc<AtomicBool>> {
+    let pressed = Arc::new(AtomicBool::new(false));
+    flag::register(SIGINT, Arc::clone(&pressed))
+        .map_err(|e| Error::not_supported("install a signal handler", e))?;
+    Ok(pressed)
+}

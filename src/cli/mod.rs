@@ -39,6 +39,7 @@ mod report;
 mod rollback;
 pub mod shared;
 mod show;
+mod status;
 #[cfg(feature = "measure")]
 pub mod sweep;
 mod table;
@@ -106,7 +107,7 @@ pub enum Verb {
     Persist(persist::PersistArgs),
     /// Take back what `persist` wrote
     Unpersist(persist::UnpersistArgs),
-    /// Show what linerate has changed and not undone
+    /// Show on one page what is applied, waits, is persisted, has drifted (exit 3) and runs
     #[command(after_help = "Examples:
   linerate status
   linerate status --json")]
@@ -208,7 +209,7 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         Verb::Unpersist(args) => persist::undo(&context, args),
         Verb::Event(args) => event::run(&context, args),
         Verb::Boot(args) => event::boot(&context, args),
-        Verb::Status => rollback::status(&context),
+        Verb::Status => status::run(&context),
         Verb::Capture(args) => capture::run(&context, args),
         Verb::Record(args) => record::run(&context, args),
         #[cfg(feature = "measure")]

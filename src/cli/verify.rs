@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::context::Context;
 use super::shared::persisted::chosen;
+use super::shared::waiting::in_one_unit;
 use super::table::Table;
 use crate::change::apply;
 use crate::change::apply::pending::{Patience, split};
@@ -65,18 +66,9 @@ struct Verified<'a> {
 /// When linerate last set it.
 fn since(check: &Check, journals_known: bool) -> String {
     match &check.since {
-        Some(since) => format!("{} ago", ago(since.seconds_ago)),
+        Some(since) => format!("{} ago", in_one_unit(since.seconds_ago)),
         None if journals_known && check.state == State::InForce => "not by linerate".into(),
         None => "unknown".into(),
-    }
-}
-
-fn ago(seconds: u64) -> String {
-    match seconds {
-        0..=119 => format!("{seconds} s"),
-        120..=7199 => format!("{} min", seconds / 60),
-        7200..=172_799 => format!("{} h", seconds / 3600),
-        _ => format!("{} days", seconds / 86_400),
     }
 }
 

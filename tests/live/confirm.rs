@@ -372,7 +372,7 @@ fn an_address_to_watch_is_checked_before_anything_is_changed() {
     for wrong in ["gateway", "198.18.0", "fe80::1"] {
         refused(&router.run(&["apply", "--confirm", "9", "--probe", wrong]), 2, &[wrong]);
     }
-    refused(&router.run(&["apply", "--probe", "198.18.2.2"]), 2, &["--confirm"]);
+    refused(&router.run(&["apply", "--probe", "198.18.2.2"]), 2, &["confirm"]);
     assert_eq!(router.lan(), 0);
     let said = stderr(&router.ok(&["apply", "--confirm", "9", "--probe", "198.18.2.2"]));
     assert!(said.contains("watching 198.18.2.2"), "{said}");

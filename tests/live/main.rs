@@ -18,3 +18,4 @@ mod losses;
 mod persist;
 mod record;
 mod secrets;
+mod session;

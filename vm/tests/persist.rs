@@ -219,7 +219,7 @@ O
     etc >/out/etc-printed
     watched persist linerate persist /root/plan.toml
     step again linerate apply --persist --pending /root/plan.toml
-    step status-1 linerate status
+    step status-1 env COLUMNS=200 linerate status
     sync
     systemctl reboot
     ;;
@@ -248,7 +248,7 @@ O
     until_is 10 in_force "RPS of late0" late0
     step verify-renamed linerate verify
     cat /sys/class/net/late0/queues/rx-0/rps_cpus >/out/rps-late
-    step status-2 linerate status
+    step status-2 env COLUMNS=200 linerate status
     systemctl --failed --no-legend --plain >/out/failed
     journalctl -b -o cat --no-pager _COMM=linerate >/out/log
     timeline
@@ -266,7 +266,7 @@ O
     cat /proc/sys/net/core/netdev_budget >/out/budget-waiting
     until_is 60 as_first /proc/sys/net/core/netdev_budget
     until_is 60 is_gone /run/linerate/lock
-    step undone linerate status
+    step undone env COLUMNS=200 linerate status
     step too-late linerate confirm
     linerate show knobs --json >/out/knobs-undone
     systemctl list-timers --no-legend 'linerate-undo-*' >/out/timers-after
@@ -618,7 +618,7 @@ O
     step hung-up linerate verify
     echo 0 >/sys/class/net/$wan/queues/rx-0/rps_cpus
     dial again
-    step status linerate status
+    step status env COLUMNS=200 linerate status
     timeline
     # What one costs, by the kernel's accounts.
     (for try in 1 2 3 4 5; do echo 0 >/sys/class/net/$wan/queues/rx-0/rps_cpus; linerate event -- $wan; done; times) >/out/cost
@@ -642,7 +642,7 @@ O
     journalctl -b -o cat --no-pager _COMM=linerate >/out/log
     linerate event -- $wan
     rps $wan >/out/rps-skipped
-    step skipped linerate status
+    step skipped env COLUMNS=200 linerate status
     step persist-again linerate persist /etc/linerate/plan.toml
     linerate event -- $wan
     rps $wan >/out/rps-again

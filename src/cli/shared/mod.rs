@@ -12,6 +12,7 @@ pub(in crate::cli) mod persisted;
 #[cfg(feature = "measure")]
 pub(in crate::cli) mod rendered;
 pub(in crate::cli) mod second;
+pub(in crate::cli) mod session;
 pub(in crate::cli) mod waiting;
 
 use std::path::PathBuf;

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::change::apply::Drifted;
 use crate::change::apply::pending::{Patience, split};
 use crate::change::persist::guard;
 use crate::change::persist::{self, Init};
+use crate::change::verify;
 use crate::cli::context::Context;
-use crate::cli::output::Output;
-use crate::error::{Error, Result};
+use crate::error::{Error, ExitCode, Result};
 use crate::machine::discover;
 use crate::machine::host::{HostRead, command};
 use crate::machine::store::Lock;
@@ -135,38 +136,56 @@ pub(in crate::cli) fn told(context: &Context, root: &Root, init: Init) {
 #[derive(serde::Serialize)]
 pub(in crate::cli) struct State {
     plan: String,
-    init: Init,
-    skipped: bool,
+    /// `None` where the record is for root's eyes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    init: Option<Init>,
+    pub(in crate::cli) skipped: bool,
     pending: Vec<String>,
+    /// Settings that are not as the plan has them.
+    #[serde(skip)]
+    pub(in crate::cli) drifted: Vec<Drifted>,
 }
 
 /// Finds what is persisted; `None` where nothing is.
 pub(in crate::cli) fn state(host: &dyn HostRead) -> Result<Option<State>> {
     let root = Root::of_environment();
-    let Some(record) = persist::record(&root)? else { return Ok(None) };
+    let plan = persist::event::plan(&root)?;
+    let (name, init) = match (persist::record(&root), &plan) {
+        (Ok(None), _) => return Ok(None),
+        (Ok(Some(record)), _) => (record.plan, Some(record.init)),
+        // It has what was in the files before; the plan is for everybody's eyes.
+        (Err(e), Some(plan)) if e.code() == ExitCode::NotPermitted => {
+            (plan.candidate.name.clone(), None)
+        }
+        (Err(e), _) => return Err(e),
+    };
     let skipped = guard::read(&root).is_some_and(|guard| guard.skip);
-    let pending = match persist::event::plan(&root)? {
-        None => Vec::new(),
+    let (pending, drifted) = match plan {
+        None => Default::default(),
         Some(plan) => {
             let devices: Vec<String> = plan.devices.iter().map(|d| d.name.clone()).collect();
             let snapshot = discover::devices(host, &devices);
-            let (_, waiting) = split(host, &plan, &snapshot, Patience::All);
-            waiting.iter().map(|w| format!("{} to {}: {}", w.knob, w.wanted, w.why)).collect()
+            let (now, waiting) = split(host, &plan, &snapshot, Patience::All);
+            let pending =
+                waiting.iter().map(|w| format!("{} to {}: {}", w.knob, w.wanted, w.why)).collect();
+            let report = verify::verify(host, &snapshot, &now.candidate);
+            let drifted = report.drifted().map(|check| Drifted {
+                knob: check.knob.clone(),
+                wanted: check.wanted.to_string(),
+                is: check.actual.as_ref().map(ToString::to_string),
+            });
+            (pending, drifted.collect())
         }
     };
-    Ok(Some(State { plan: record.plan, init: record.init, skipped, pending }))
+    Ok(Some(State { plan: name, init, skipped, pending, drifted }))
 }
 
 impl State {
-    /// For a person.
-    pub(in crate::cli) fn lines(&self, out: &Output) -> Vec<String> {
-        let mut lines =
-            vec![format!("persisted: {} ({}); undo: linerate unpersist", self.plan, persist::PLAN)];
-        if self.skipped {
-            lines.push(out.warn(SKIPPED));
-        }
-        lines.extend(self.pending.iter().map(|one| format!("pending: {one}")));
-        lines
+    /// For a person: a label and what it says.
+    pub(in crate::cli) fn facts(&self) -> Vec<(String, String)> {
+        let plan = format!("{} ({}); undo: linerate unpersist", self.plan, persist::PLAN);
+        let pending = self.pending.iter().map(|one| ("pending".to_owned(), one.clone()));
+        std::iter::once(("persisted".to_owned(), plan)).chain(pending).collect()
     }
 }
 

@@ -1,14 +1,15 @@
 //! Handling of a change that waits to be confirmed, for every verb.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::second;
-#[cfg(feature = "measure")]
-use crate::change::apply::Hold;
-use crate::change::apply::deadman;
+use super::{second, session};
+use crate::change::apply::deadman::{self, Confirmed};
 use crate::change::apply::probe::{self, Before};
+use crate::change::apply::{Hold, time_left};
 use crate::cli::context::Context;
-use crate::error::{Error, Result};
+use crate::cli::interrupt;
+use crate::error::{Error, ExitCode, Result};
 use crate::machine::host::{HostRead, clock};
 use crate::machine::store::deadman::{Armed, Target, Undone};
 use crate::machine::store::{self, Lock};
@@ -20,12 +21,115 @@ pub(in crate::cli) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Says what was undone, when and why.
 pub(in crate::cli) fn sentence(undone: &Undone) -> String {
-    let ago = clock::boottime().saturating_sub(Duration::from_millis(undone.at_ms)).as_secs();
+    let ago = ago(Duration::from_millis(undone.at_ms));
     let what = match &undone.left {
         None => format!("{} settings were put back", undone.restored),
         Some(error) => error.clone(),
     };
-    format!("undone {ago} s ago, {}: {what}", undone.why)
+    format!("undone {ago} ago, {}: {what}", undone.why)
+}
+
+/// Time that has passed since `then` (CLOCK_BOOTTIME), in one unit.
+pub(in crate::cli) fn ago(then: Duration) -> String {
+    in_one_unit(clock::boottime().saturating_sub(then).as_secs())
+}
+
+/// A length of time in one unit.
+pub(in crate::cli) fn in_one_unit(seconds: u64) -> String {
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min", seconds / 60),
+        7200..=172_799 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+/// Keeps the change that waits.
+///
+/// # Errors
+/// Usage where nothing waits; rolled back (exit 7) where it was too late.
+pub(in crate::cli) fn confirm(context: &Context) -> Result<ExitCode> {
+    let host = context.live("confirm")?;
+    let state = store::state_dir();
+    deadman::await_file(&state)?;
+    if state.armed()?.is_none() && deadman::last_undone(host, &state)?.is_none() {
+        return Err(nothing_waits());
+    }
+    let later = context.out.later();
+    let confirmed = Hold::take(host, &state, "confirm", PATIENCE)?.confirm()?;
+    later.print()?;
+    match confirmed {
+        Confirmed::Kept(left) => {
+            let left = left.as_secs_f64();
+            context.out.say(format_args!("kept, {left:.0} s before it would have been undone"));
+            Ok(ExitCode::Done)
+        }
+        Confirmed::TooLate(undone) => {
+            let why = format!("too late: {}", sentence(&undone));
+            Err(Error::new(ExitCode::RolledBack, "confirm", why)
+                .hint("nothing of it is in force; to make it again: linerate apply --confirm 60"))
+        }
+        Confirmed::Nothing => Err(nothing_waits()),
+    }
+}
+
+fn nothing_waits() -> Error {
+    Error::usage("confirm", "nothing waits to be confirmed")
+        .hint("linerate status shows what is in force")
+}
+
+/// Counts down at the terminal until the change is confirmed, here by Enter or elsewhere, or undone,
+/// here by Ctrl-C. The lock is free meanwhile, and the guard does not depend on what is read here.
+///
+/// # Errors
+/// Rolled back (exit 7) where it was undone; interrupted (exit 130); as [`confirm`].
+pub(in crate::cli) fn count_down(
+    context: &Context,
+    armed: &Armed,
+    stop: &AtomicBool,
+) -> Result<ExitCode> {
+    let host = context.live("apply --confirm")?;
+    let (out, state) = (&context.out, store::state_dir());
+    let pressed = interrupt::ctrl_c()?;
+    session::forget_typed();
+    loop {
+        deadman::await_file(&state)?;
+        if state.armed()?.is_none_or(|now| now.token != armed.token) {
+            break;
+        }
+        out.progress(match time_left(armed).as_secs() {
+            0 => "not confirmed in time: it is being undone".to_owned(),
+            left => format!("undone in {left} s; Enter keeps it, Ctrl-C undoes it now"),
+        });
+        let typed = session::is_line_typed();
+        if stop.load(Ordering::Relaxed) {
+            out.progress_done();
+            // Whoever lost the terminal may come back by another way, and confirm.
+            if !pressed.load(Ordering::Relaxed) {
+                return Ok(ExitCode::Done);
+            }
+            let hold = Hold::take(host, &state, "apply --confirm", PATIENCE)?;
+            deadman::give_up(host, hold.lock(), armed, "interrupted at its terminal")?;
+            return Err(Error::interrupted("apply --confirm"));
+        }
+        if typed {
+            out.progress_done();
+            return match session::line() {
+                Some(_) => confirm(context),
+                None => Ok(ExitCode::Done),
+            };
+        }
+    }
+    out.progress_done();
+    if let Some(undone) = deadman::last_undone(host, &state)? {
+        return Err(Error::new(ExitCode::RolledBack, "apply --confirm", sentence(&undone)));
+    }
+    let mut journals = state.journals()?.whole.into_iter();
+    if journals.any(|journal| journal.header.guarded == Some(armed.token)) {
+        out.say("kept: it was confirmed elsewhere");
+        return Ok(ExitCode::Done);
+    }
+    Err(Error::new(ExitCode::RolledBack, "apply --confirm", "it was rolled back elsewhere"))
 }
 
 /// The lock for a verb that measures: nothing waits to be confirmed, and nothing else is begun

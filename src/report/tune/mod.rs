@@ -140,11 +140,10 @@ fn application(experiment: &Experiment, analysis: &Analysis) -> Section {
         )
     };
     let rest = [
-        ("linerate apply plan.toml", "sets it: journal first, read back, all or nothing"),
         (
             "linerate apply --confirm 60 plan.toml",
-            "the same, undone after 60 s unless linerate confirm comes first: for a router that you \
-             reach through itself",
+            "sets it: journal first, read back, all or nothing; and undoes it after 60 s unless you say \
+             linerate confirm",
         ),
         ("linerate verify plan.toml", "tells whether it is still in force"),
         ("linerate persist plan.toml", "keeps it over reboots; linerate unpersist ends that"),
