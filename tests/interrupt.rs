@@ -343,7 +343,7 @@ fn a_full_disk_ends_it_with_a_report_and_the_cells_that_fitted() {
         eprintln!("SKIPPED a_full_disk_ends_it_with_a_report_and_the_cells_that_fitted: {said}");
         return;
     }
-    assert_eq!(done.status.code(), Some(2), "{}", text(&done));
+    assert_eq!(done.status.code(), Some(5), "{}", text(&done));
     assert!(said.contains("no space left") && said.contains("hint: "), "{said}");
     let report = String::from_utf8_lossy(&done.stdout);
     assert!(report.contains("the record could not be written"), "{report}");

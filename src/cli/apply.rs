@@ -10,7 +10,6 @@ use super::context::Context;
 use super::interrupt;
 use super::shared::waiting::{self, Probes};
 use super::shared::{persisted, seconds, session};
-use super::table::Table;
 use crate::change::apply::pending::{Patience, split};
 use crate::change::apply::{self, Changer, Write, check_fits, deadman, time_left};
 use crate::error::{Error, ExitCode, Result};
@@ -21,6 +20,7 @@ use crate::machine::store::deadman::Target;
 use crate::model::knob::{Knob, Value};
 use crate::model::plan::Plan;
 use crate::model::snapshot::Snapshot;
+use crate::report::document::Table;
 
 /// `apply`
 #[derive(Debug, Args)]
@@ -109,7 +109,7 @@ pub(super) fn run(context: &Context, args: &ApplyArgs) -> Result<ExitCode> {
         for w in &applied.writes {
             table.row([w.knob.to_string(), w.before.to_string(), w.after.to_string()]);
         }
-        out.data(table.lines().join("\n"))?;
+        out.tell(out.table(&table).join("\n"))?;
     }
     if let (Some(armed), false) = (&guarded, applied.writes.is_empty()) {
         out.say(out.warn(format_args!(

@@ -75,7 +75,7 @@ pub(super) fn run(context: &Context, args: &CaptureArgs) -> Result<ExitCode> {
             let lines = lines.collect::<Vec<_>>().join("\n");
             out.data(format_args!("{}\n{lines}", out.bold(path)))?;
         }
-        out.data(told(&args.output, packed.len(), &summary))?;
+        out.tell(told(&args.output, packed.len(), &summary))?;
     }
     Ok(ExitCode::Done)
 }

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::context::Context;
-use super::table::Table;
 use crate::decide::experiment::refuse_starved;
 use crate::decide::plan::{Fit, fit};
 use crate::error::{Error, ExitCode, Result};
 use crate::machine::store;
+use crate::report::document::Table;
 
 /// `fit`
 #[derive(Debug, Args)]
@@ -65,14 +65,11 @@ pub(super) fn run(context: &Context, args: &FitArgs) -> Result<ExitCode> {
             term.not_found.clone().map(|why| format!("not found: {why}")).unwrap_or_default(),
         ]);
     }
-    let mut lines = table.lines();
-    if let Some(first) = lines.first_mut() {
-        *first = out.bold(&*first);
-    }
+    let mut lines = out.table(&table);
     lines.push(String::new());
     lines.extend(summary(&fitted));
     lines.extend(fitted.notes.iter().map(|note| out.dim(format_args!("note: {note}"))));
-    out.data(lines.join("\n"))?;
+    out.tell(lines.join("\n"))?;
     Ok(ExitCode::Done)
 }
 

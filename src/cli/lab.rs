@@ -6,9 +6,9 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::context::Context;
-use super::table::Table;
 use crate::error::{Error, ExitCode, Result};
 use crate::measure::lab::{LabSpec, Shape, named};
+use crate::report::document::Table;
 use crate::{change::apply::Hold, machine::store};
 
 /// `lab`
@@ -100,9 +100,9 @@ fn up(context: &Context, spec: LabSpec) -> Result<ExitCode> {
         out.json(&Labs::of(&[lab]))?;
         return Ok(ExitCode::Done);
     }
-    out.data(format_args!("lab {} is up", lab.id))?;
+    out.tell(format_args!("lab {} is up", lab.id))?;
     for (role, path) in &lab.namespaces {
-        out.data(format_args!("  {:7} {}", role.name(), path.display()))?;
+        out.tell(format_args!("  {:7} {}", role.name(), path.display()))?;
     }
     out.say("next: linerate lab shell router -- linerate show; remove it: linerate lab down");
     Ok(ExitCode::Done)
@@ -120,7 +120,7 @@ fn down(context: &Context, id: Option<&str>) -> Result<ExitCode> {
         return Ok(ExitCode::Done);
     }
     for lab in &removed {
-        out.data(format_args!(
+        out.tell(format_args!(
             "removed lab {}: {} namespaces{}",
             lab.id,
             lab.namespaces.len(),
@@ -175,7 +175,7 @@ fn list(context: &Context) -> Result<ExitCode> {
             if lab.is_whole() { "all there".into() } else { "left behind by a crash".to_owned() },
         ]);
     }
-    out.data(table.lines().join("\n"))?;
+    out.tell(out.table(&table).join("\n"))?;
     Ok(ExitCode::Done)
 }
 

@@ -42,7 +42,6 @@ mod show;
 mod status;
 #[cfg(feature = "measure")]
 pub mod sweep;
-mod table;
 #[cfg(feature = "measure")]
 mod tune;
 mod usage;

@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::shared::{ColorWhen, Global};
 use crate::error::{Error, ExitCode, Result};
-use crate::report::document::Document;
-use crate::report::render::terminal::{Style, shown, styled};
+use crate::report::document::{Document, Table};
+use crate::report::render::terminal::{Style, ascii, shown, styled};
 use crate::report::render::{Render, Text};
 
 /// The fewest columns that text is made for.
@@ -68,6 +68,23 @@ impl Output {
         put(stream, shown(&text, self.color).into_owned() + end)
     }
 
+    /// Writes text for people: within the width, and nothing with `-q`, for the exit code tells the rest.
+    ///
+    /// # Errors
+    /// As [`Output::data`].
+    pub fn tell(&self, text: impl Display) -> Result<()> {
+        if self.quiet {
+            return Ok(());
+        }
+        self.data(legible(&self.text().folded(&text.to_string())))
+    }
+
+    /// Lines of a table within the width.
+    #[must_use]
+    pub fn table(&self, table: &Table) -> Vec<String> {
+        self.text().table(table)
+    }
+
     /// Lets all output of this process wait, in order, until what this gives is dropped: nothing is
     /// printed while a lock is held, for whoever reads it may be paused.
     #[must_use = "the output waits only as long as this is there"]
@@ -81,7 +98,7 @@ impl Output {
     /// # Errors
     /// When stdout can't be written.
     pub fn document(&self, document: &Document) -> Result<()> {
-        self.data(self.text().render(document))
+        self.tell(self.text().render(document))
     }
 
     /// Text as the terminal shows it: its width, and colours if they are wanted.
@@ -122,7 +139,11 @@ impl Output {
     /// A progress line: redrawn in place on a terminal, nothing elsewhere.
     pub fn progress(&self, line: impl Display) {
         if self.stderr_is_terminal && !self.quiet {
-            redraw(&shown(&line.to_string(), self.color).replace('\n', " "));
+            let line = legible(&line.to_string()).replace('\n', " ");
+            // The last column stays free: some terminals wrap there.
+            let room = terminal_width(std::io::stderr()).unwrap_or(self.width).saturating_sub(1);
+            let line: String = line.chars().take(room).collect();
+            redraw(&shown(&line, false));
         }
     }
 
@@ -172,12 +193,24 @@ impl Output {
 /// in fewer than [`NARROWEST`] columns can't be read.
 pub(super) fn columns() -> usize {
     let asked = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    let terminal = || {
-        let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
-        Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
-    };
+    let terminal = || terminal_width(std::io::stdout());
     let columns = asked.filter(|columns| *columns > 0).or_else(terminal);
     columns.unwrap_or(Text::default().width).max(NARROWEST)
+}
+
+fn terminal_width(terminal: impl std::os::fd::AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(terminal).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
+/// The text as the locale can show it: ASCII in the C locale.
+fn legible(text: &str) -> String {
+    let said = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(std::env::var_os);
+    let locale = said.into_iter().find(|value| !value.is_empty());
+    match locale.is_some_and(|locale| locale == "C" || locale == "POSIX") {
+        true => ascii(text).into_owned(),
+        false => text.to_owned(),
+    }
 }
 
 /// Prints an error in the project's form.
@@ -203,7 +236,11 @@ pub(super) fn print_help(help: &clap::Error) {
 
 /// A line of its own. Nobody is left to be told when stderr can't be written.
 pub(super) fn to_stderr(text: &str, color: bool) {
-    drop(put(Stream::Messages, format!("{}\n", shown(text, color))));
+    let text = match terminal_width(std::io::stderr()) {
+        Some(width) => Text { width: width.max(NARROWEST), colour: color }.folded(text),
+        None => text.to_owned(),
+    };
+    drop(put(Stream::Messages, format!("{}\n", shown(&legible(&text), color))));
 }
 
 /// A line in place of the last one; `line` steers nothing.

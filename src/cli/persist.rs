@@ -94,8 +94,11 @@ pub(super) fn run(context: &Context, args: &PersistArgs) -> Result<ExitCode> {
             out.say(format_args!("pending: {} to {}: {}", one.knob, one.wanted, one.why));
         }
     }
-    write(context, &target, &plan, changer.lock())?;
+    let files = write(context, &target, &plan, changer.lock())?;
     drop(changer);
+    if out.json {
+        out.json(&Changed { format: "linerate-persist", version: 1, files: &files })?;
+    }
     later.print()?;
     Ok(ExitCode::Done)
 }
@@ -105,6 +108,14 @@ struct Printed<'a> {
     format: &'static str,
     version: u32,
     files: &'a [String],
+}
+
+/// `persist --json` and `unpersist --json`: the files written, or undone.
+#[derive(serde::Serialize)]
+struct Changed<'a> {
+    format: &'static str,
+    version: u32,
+    files: &'a [PathBuf],
 }
 
 /// Runs `unpersist`.
@@ -121,12 +132,15 @@ pub(super) fn undo(context: &Context, args: &UnpersistArgs) -> Result<ExitCode> 
     }
     drop(lock);
     later.print()?;
-    let undone = undone?;
+    let undone: Vec<PathBuf> = undone?.iter().map(|path| root.path(path)).collect();
+    if out.json {
+        out.json(&Changed { format: "linerate-unpersist", version: 1, files: &undone })?;
+    }
     if init.is_none() {
         out.say("nothing is persisted");
         return Ok(ExitCode::Done);
     }
-    undone.iter().for_each(|path| out.say(format_args!("undid {}", root.path(path).display())));
+    undone.iter().for_each(|path| out.say(format_args!("undid {}", path.display())));
     out.say(
         "nothing is persisted any more; what is in force now stays so until: linerate rollback",
     );

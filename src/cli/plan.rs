@@ -18,7 +18,6 @@ use crate::machine::store;
 use crate::model::knob::{Knob, Value, about, topics};
 use crate::model::plan::Plan;
 use crate::model::snapshot::Snapshot;
-use crate::report::document::Document;
 use crate::report::plan as report;
 
 /// `plan`
@@ -67,7 +66,12 @@ fn role() -> impl TypedValueParser<Value = Profile> {
 /// Runs the command.
 pub(super) fn run(context: &Context, args: &PlanArgs) -> Result<ExitCode> {
     if args.recipe.as_deref() == Some("list") {
-        context.out.document(&report::recipe_list())?;
+        if context.out.json {
+            let recipes = plan::recipes();
+            context.out.json(&Recipes { format: "linerate-recipes", version: 1, recipes })?;
+        } else {
+            context.out.document(&report::recipe_list())?;
+        }
         return Ok(ExitCode::Done);
     }
     let (mut traffic, costs) = (traffic(args)?, CostsFile::read(args.costs.as_deref())?);
@@ -89,7 +93,7 @@ pub(super) fn run(context: &Context, args: &PlanArgs) -> Result<ExitCode> {
     };
     let plan = plan::plan_of(&ground, &request, wanted)?;
     if let Some(setting) = &args.explain {
-        context.out.document(&explain(&candidates, &plan, setting)?)?;
+        explain(context, &candidates, &plan, setting)?;
         return Ok(ExitCode::Done);
     }
     if args.output == Path::new("-") {
@@ -162,20 +166,41 @@ fn current(context: &Context, snapshot: &Snapshot, knob: &Knob) -> Option<Value>
     knob::meaning(knob, &text).ok()
 }
 
-fn explain(candidates: &Candidates, plan: &Plan, setting: &str) -> Result<Document> {
+/// `plan --recipe list --json`.
+#[derive(serde::Serialize)]
+struct Recipes {
+    format: &'static str,
+    version: u32,
+    recipes: Vec<plan::Recipe>,
+}
+
+/// `plan --explain --json`.
+#[derive(serde::Serialize)]
+struct Explained<'a> {
+    format: &'static str,
+    version: u32,
+    setting: &'a str,
+    what: &'a str,
+    candidate: &'a str,
+    #[serde(flatten)]
+    found: &'a plan::Explanation<'a>,
+}
+
+fn explain(context: &Context, candidates: &Candidates, plan: &Plan, setting: &str) -> Result<()> {
     let known = about(setting).ok_or_else(|| {
         let names: Vec<&str> = topics().iter().map(|topic| topic.name).collect();
         Error::usage(format!("explain {setting:?}"), "there is no such setting")
             .hint(format!("settings: {}", names.join(", ")))
     })?;
     let found = plan::explain(candidates, plan, known);
-    let name = &plan.candidate.name;
-    Ok(report::explained(
-        known.name,
-        known.text,
-        name,
-        &found.settings,
-        &found.not_made,
-        &found.others,
-    ))
+    let (name, what) = (known.name, known.text);
+    let candidate = plan.candidate.name.as_str();
+    if context.out.json {
+        let (format, version) = ("linerate-explanation", 1);
+        let found = &found;
+        let told = Explained { format, version, setting: name, what, candidate, found };
+        return context.out.json(&told);
+    }
+    let plan::Explanation { settings, not_made, others } = &found;
+    context.out.document(&report::explained(name, what, candidate, settings, not_made, others))
 }

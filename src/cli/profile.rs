@@ -12,7 +12,6 @@ use super::context::Context;
 use super::interrupt;
 use super::output::Output;
 use super::shared::seconds;
-use super::table::Table;
 use crate::decide::profile::{Frame, Group, Profile, Whole};
 use crate::error::{Error, ExitCode, Result};
 use crate::machine::host::{HostRead, clock};
@@ -20,6 +19,7 @@ use crate::machine::parse::kallsyms::Symbols;
 use crate::machine::parse::perf::Samples;
 use crate::machine::store::write_file;
 use crate::machine::sys::perf::{Sampler, Source};
+use crate::report::document::Table;
 use crate::report::render::chart::flame;
 use crate::{machine::discover, machine::store};
 
@@ -110,7 +110,7 @@ pub(super) fn run(context: &Context, args: &ProfileArgs) -> Result<ExitCode> {
     if out.json {
         out.json(&look.told(args.top))?;
     } else {
-        out.data(look.text(out, args.top))?;
+        out.tell(look.text(out, args.top))?;
     }
     let stopped = stop.load(Ordering::Relaxed);
     Ok(if stopped { ExitCode::Interrupted } else { ExitCode::Done })
@@ -242,7 +242,7 @@ impl Look {
         let mut lines = vec![out.bold(
             "softirq, NAPI threads and WireGuard's workers: share of the CPU, and of that what for",
         )];
-        lines.extend(table.lines());
+        lines.extend(out.table(&table));
         lines.push(String::new());
         lines.push(out.bold("dearest functions"));
         for (name, module, count) in profile.dearest(top) {

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::context::Context;
 use super::shared::rendered::{ReportFormat, code, deliver};
-use crate::decide::experiment::{analyse, refuse_starved};
+use crate::decide::experiment::{Analysis, analyse, refuse_starved};
 use crate::error::{Error, ExitCode, Result};
 use crate::machine::store::measured::{self, Measured, SweepDocument};
 use crate::model::sweep::SweepPoint;
@@ -53,11 +53,21 @@ pub(super) fn run(context: &Context, args: &ReportArgs) -> Result<ExitCode> {
     refuse_starved(&mut experiment);
     let analysis = analyse(&experiment);
     if context.out.json {
-        context.out.json(&analysis)?;
+        let (format, version) = ("linerate-analysis", 1);
+        context.out.json(&Analysed { format, version, analysis: &analysis })?;
         return Ok(code(&analysis));
     }
     write(context, args, &report::tune::document(&experiment, &analysis))?;
     Ok(code(&analysis))
+}
+
+/// `report --json`.
+#[derive(serde::Serialize)]
+struct Analysed<'a> {
+    format: &'static str,
+    version: u32,
+    #[serde(flatten)]
+    analysis: &'a Analysis,
 }
 
 fn write(context: &Context, args: &ReportArgs, document: &Document) -> Result<()> {

@@ -6,10 +6,10 @@ use clap::Args;
 
 use super::context::Context;
 use super::shared::waiting;
-use super::table::Table;
 use crate::change::apply::Hold;
 use crate::error::{ExitCode, Result};
 use crate::machine::store;
+use crate::report::document::Table;
 
 /// `rollback`
 #[derive(Debug, Args)]
@@ -56,7 +56,7 @@ pub(super) fn run(context: &Context, args: &RollbackArgs) -> Result<ExitCode> {
         for r in &done.restored {
             table.row([r.knob.to_string(), r.path.display().to_string()]);
         }
-        out.data(table.lines().join("\n"))?;
+        out.tell(out.table(&table).join("\n"))?;
     }
     out.say(format_args!("{} settings restored and read back", done.restored.len()));
     Ok(ExitCode::Done)

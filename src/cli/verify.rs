@@ -7,7 +7,6 @@ use clap::Args;
 use super::context::Context;
 use super::shared::persisted::chosen;
 use super::shared::waiting::in_one_unit;
-use super::table::Table;
 use crate::change::apply;
 use crate::change::apply::pending::{Patience, split};
 use crate::change::verify::{self, Check, Report, State};
@@ -16,6 +15,7 @@ use crate::machine::discover;
 use crate::machine::store;
 use crate::model::cpuset::CpuSet;
 use crate::model::knob::Value;
+use crate::report::document::Table;
 
 /// `verify`
 #[derive(Debug, Args)]
@@ -50,7 +50,7 @@ pub(super) fn run(context: &Context, args: &VerifyArgs) -> Result<ExitCode> {
     if out.json {
         out.json(&Verified { format: "linerate-verify", version: 1, report: &report })?;
     } else if !(out.is_quiet() && report.in_force()) {
-        out.data(text(context, &report, journals.is_some()))?;
+        out.tell(text(context, &report, journals.is_some()))?;
     }
     Ok(if report.in_force() { ExitCode::Done } else { ExitCode::Drift })
 }
@@ -114,14 +114,10 @@ fn text(context: &Context, report: &Report, journals_known: bool) -> String {
     if !report.checks.is_empty() {
         table.drop_empty();
     }
-    let mut lines = table.lines();
-    if let Some(first) = lines.first_mut() {
-        *first = out.bold(&*first);
-    }
-    for (line, check) in lines.iter_mut().skip(1).zip(&report.checks) {
-        if check.state != State::InForce {
-            *line = out.warn(&*line);
-        }
+    let (mut lines, rows) = out.text().rows(&table);
+    for (row, check) in rows.into_iter().zip(&report.checks) {
+        let is_well = check.state == State::InForce;
+        lines.extend(row.into_iter().map(|line| if is_well { line } else { out.warn(line) }));
     }
     lines.extend(report.drifted().filter(|c| c.state == State::Drifted).map(changed_by));
     let (drifted, waiting) = (report.drifted().count(), report.pending().count());

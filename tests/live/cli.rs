@@ -64,7 +64,7 @@ fn a_full_disk_behind_stdout_is_an_error() {
     let place = Place::new("full");
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let output = place.command(&["show"]).stdout(full).output().unwrap();
-    refused(&output, 2, &["stdout", "space"]);
+    refused(&output, 5, &["stdout", "space"]);
 }
 
 #[test]

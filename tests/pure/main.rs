@@ -37,4 +37,5 @@ mod show_schema;
 mod size;
 mod terminal;
 mod tree;
+mod width;
 mod words;

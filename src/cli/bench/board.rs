@@ -4,7 +4,6 @@
 use super::args::BenchArgs;
 use crate::cli::context::Context;
 use crate::cli::interrupt;
-use crate::cli::table::Table;
 use crate::error::{Error, ExitCode, Result};
 use crate::machine::discover;
 use crate::machine::host::clock;
@@ -16,6 +15,7 @@ use crate::model::board::{BoardCpu, BoardResult, BoardRun};
 use crate::model::measurement::{Direction, EvidenceClass};
 use crate::model::order::InOrder;
 use crate::model::snapshot::{Machine, Snapshot};
+use crate::report::document::Table;
 use crate::report::rank as ranking;
 
 /// Seconds of the public table's runs.
@@ -54,7 +54,9 @@ pub(super) fn run(context: &Context, args: &BenchArgs) -> Result<ExitCode> {
     if out.json {
         out.json(&store::board::Envelope::of(&result))?;
     } else {
-        out.data(text(context, &result))?;
+        // The row is to be copied as it is.
+        out.data(format_args!("{HEAD}\n{}", result.row))?;
+        out.tell(text(context, &result))?;
     }
     match &args.board.output {
         Some(path) => out.say(format_args!("result: {0}; next: linerate rank {0}", path.display())),
@@ -147,14 +149,12 @@ fn row(result: &BoardResult) -> String {
     )
 }
 
+/// The head of the public table of boards.
+const HEAD: &str = "| Device / CPU | OS / Kernel | Speed | Note |\n| - | - | - | - |";
+
 fn text(context: &Context, result: &BoardResult) -> String {
     let out = &context.out;
-    let mut lines = vec![
-        "| Device / CPU | OS / Kernel | Speed | Note |".to_owned(),
-        "| - | - | - | - |".to_owned(),
-        result.row.clone(),
-        String::new(),
-    ];
+    let mut lines = vec![String::new()];
     if !result.runs.is_empty() {
         let mut table =
             Table::new(&["direction", "streams", "Mbit/s median", "lowest", "highest", "runs"]);
@@ -191,7 +191,7 @@ fn text(context: &Context, result: &BoardResult) -> String {
                 runs,
             ]);
         }
-        lines.extend(table.lines());
+        lines.extend(out.table(&table));
     }
     lines.push(format!(
         "tunnel MTU {}; firewall rules: 0 in the namespaces{}",

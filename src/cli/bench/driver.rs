@@ -114,7 +114,7 @@ pub(super) fn run(context: &Context, args: &BenchArgs, name: Name) -> Result<Exi
         {
             lines.push("hint: --ports N runs N processes, each with a server of its own".into());
         }
-        context.out.data(lines.join("\n"))?;
+        context.out.tell(lines.join("\n"))?;
     }
     Ok(verdict(context, args, &driven.runs))
 }

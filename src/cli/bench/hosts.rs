@@ -73,13 +73,13 @@ pub(super) fn run(context: &Context, args: &BenchArgs) -> Result<ExitCode> {
     } else {
         let lan = args.wire.lan.as_deref().unwrap_or_default();
         let line = format!("{lan} to {}, packets up to {} bytes", wire.address, bed.mtu);
-        out.data(text(context, &line, "as found", bed.class, &runs))?;
+        out.tell(text(context, &line, "as found", bed.class, &runs))?;
         let beside = beside_lines(context, &seen);
         if !beside.is_empty() {
-            out.data(beside.join("\n"))?;
+            out.tell(beside.join("\n"))?;
         }
         if wire.shared {
-            out.data(out.dim(SHARED))?;
+            out.tell(out.dim(SHARED))?;
         }
     }
     if stop.load(Ordering::Relaxed) {

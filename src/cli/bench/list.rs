@@ -1,10 +1,10 @@
 //! `linerate bench --list`: the scenarios, what each needs, and whether it is here.
 
 use crate::cli::context::Context;
-use crate::cli::table::Table;
 use crate::error::{ExitCode, Result};
 use crate::measure::bench::scenarios::offered;
 use crate::measure::lab::needs::{self, Here};
+use crate::report::document::Table;
 
 /// `bench --list`
 pub(super) fn list(context: &Context) -> Result<ExitCode> {
@@ -36,7 +36,7 @@ pub(super) fn list(context: &Context) -> Result<ExitCode> {
         let needs = if needs.is_empty() { "-".into() } else { needs.join(" ") };
         table.row([entry.name.to_owned(), entry.here.word().to_owned(), means, needs]);
     }
-    let mut lines = table.lines();
+    let mut lines = out.table(&table);
     let mut told: Vec<&str> = Vec::new();
     for (entry, lack) in listed.iter().flat_map(|e| e.missing.iter().map(move |l| (e, l))) {
         if told.contains(&lack.what.as_str()) {
@@ -61,6 +61,6 @@ pub(super) fn list(context: &Context) -> Result<ExitCode> {
         "parts are put together with +: linerate bench nat+flowtable+vlan; without route or nat, \
          nat is added for IPv4",
     ));
-    out.data(lines.join("\n"))?;
+    out.tell(lines.join("\n"))?;
     Ok(ExitCode::Done)
 }

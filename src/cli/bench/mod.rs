@@ -13,7 +13,6 @@ use super::context::Context;
 use super::interrupt;
 use super::shared::loads::framed;
 use super::shared::waiting;
-use super::table::Table;
 use crate::error::{Error, ExitCode, Result};
 use crate::machine::discover;
 use crate::machine::host::clock;
@@ -27,6 +26,7 @@ use crate::model::histogram::Histogram;
 use crate::model::measurement::{Direction, EvidenceClass, Measurement, Protocol, Scenario};
 use crate::model::snapshot::Snapshot;
 use crate::model::units::BitRate;
+use crate::report::document::Table;
 use crate::{decide::plan, machine::store, measure::lab};
 
 /// Default payload of a UDP datagram.
@@ -97,7 +97,7 @@ pub(super) fn run(context: &Context, args: &BenchArgs) -> Result<ExitCode> {
         })?;
     } else {
         let told = text(context, &built.line(), &candidate.title, EvidenceClass::Lab, &runs);
-        out.data([vec![told], beside_lines(context, &seen)].concat().join("\n"))?;
+        out.tell([vec![told], beside_lines(context, &seen)].concat().join("\n"))?;
     }
     if stop.load(std::sync::atomic::Ordering::Relaxed) {
         return Err(Error::interrupted(what));
@@ -195,7 +195,7 @@ fn against(
             format!("{:.3}", pair.theirs.cpu_per_gigabit),
         ]);
     }
-    let mut lines = table.lines();
+    let mut lines = out.table(&table);
     lines.push(format!(
         "against {}{}, median of {} pairs: {:.2} times its goodput at {:.2} times its CPU per gigabit",
         compared.version,
@@ -209,7 +209,7 @@ fn against(
         compared.cpu_ratio
     ));
     lines.push(out.dim("CPU: the whole machine, generator and router, all that was not idle"));
-    out.data(lines.join("\n"))?;
+    out.tell(lines.join("\n"))?;
     Ok(ExitCode::Done)
 }
 
@@ -299,7 +299,7 @@ pub(super) fn runs_lines(context: &Context, runs: &[Measurement]) -> Vec<String>
             softirq.collect::<Vec<_>>().join(" "),
         ]);
     }
-    let mut lines = table.lines();
+    let mut lines = out.table(&table);
     for run in runs {
         if let Some(precision) = run.precision.filter(|_| run.is_valid()) {
             let wanted = precision.seconds_for_1_percent.max(1.0);
@@ -334,6 +334,7 @@ pub(super) fn runs_lines(context: &Context, runs: &[Measurement]) -> Vec<String>
 
 /// Round trips, and what was left of the CPUs.
 fn beside_lines(context: &Context, seen: &Seen) -> Vec<String> {
+    let out = &context.out;
     let mut lines = Vec::new();
     if !seen.latency.is_empty() {
         let mut table = Table::new(&["round trip, ms", "p50", "p99", "p99.9", "probes", "lost"]);
@@ -374,7 +375,7 @@ fn beside_lines(context: &Context, seen: &Seen) -> Vec<String> {
                 "a quantile needs ten probes beyond it: p99 1000, p99.9 10000 (--seconds 50)"
             )));
         }
-        lines.extend(table.lines());
+        lines.extend(out.table(&table));
         lines.extend(told);
     }
     if !seen.headroom.is_empty() {
@@ -387,14 +388,14 @@ fn beside_lines(context: &Context, seen: &Seen) -> Vec<String> {
             let cpus = cpus.collect::<Vec<_>>().join(", ");
             table.row([format!("beside {}", one.direction), format!("{:.2}", one.idle_cpus), cpus]);
         }
-        lines.extend(table.lines());
+        lines.extend(out.table(&table));
         if seen.headroom.iter().any(|one| one.disturbed) {
-            lines.push(context.out.warn(
+            lines.push(out.warn(
                 "refused: the machine was busy with something else while it was calibrated; try \
                  again on a quiet one",
             ));
         }
-        lines.push(context.out.dim(
+        lines.push(out.dim(
             "work of an idle-priority thread as a share of what it did just before, without the \
              load, ± the 95 % interval by tenths of a second; the CPU shares above count that \
              thread too",

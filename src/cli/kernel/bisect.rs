@@ -51,8 +51,8 @@ pub(super) fn run(context: &Context, args: &KernelBisectArgs) -> Result<ExitCode
         out.json(&document(&session, &directory, &next))?;
     } else {
         match &next {
-            Ok(verdict) => out.data(verdict_text(out, &session, verdict))?,
-            Err(ask) => out.data(proposal_text(out, &session, &directory, ask))?,
+            Ok(verdict) => out.tell(verdict_text(out, &session, verdict))?,
+            Err(ask) => out.tell(proposal_text(out, &session, &directory, ask))?,
         }
     }
     Ok(ExitCode::Done)

@@ -46,7 +46,7 @@ pub(super) fn run(context: &Context, args: &KernelCheckArgs) -> Result<ExitCode>
             not_judged: &report.not_judged,
         })?;
     } else {
-        out.data(text(context, &named, &report))?;
+        out.tell(text(context, &named, &report))?;
     }
     let grave = report.findings.iter().any(|f| f.severity >= args.fail_on);
     Ok(if grave { ExitCode::Findings } else { ExitCode::Done })

@@ -7,7 +7,6 @@ use serde::Serialize;
 use super::{KernelDiffArgs, Named, of_file, running};
 use crate::cli::context::Context;
 use crate::cli::output::Output;
-use crate::cli::table::wrap;
 use crate::decide::kernel::diff::{Consequence, Diff, Difference, Group, diff};
 use crate::decide::kernel::relevance::Subject;
 use crate::decide::kernel::table::matters;
@@ -28,7 +27,7 @@ pub(super) fn run(context: &Context, args: &KernelDiffArgs) -> Result<ExitCode> 
     if out.json {
         out.json(&DiffDocument::of(&a, &b, &found))?;
     } else {
-        out.data(text(out, &a, &b, &found, args.all))?;
+        out.tell(text(out, &a, &b, &found, args.all))?;
     }
     Ok(ExitCode::Done)
 }
@@ -96,14 +95,8 @@ fn of_makers(out: &Output, groups: &[&Group]) -> Vec<String> {
     }
     let mut lines = Vec::new();
     for (change, names, follows) in changes {
-        let first = format!("NET_VENDOR_*: {change}:");
-        let words: Vec<&str> = std::iter::once(first.as_str()).chain(names).collect();
-        for (at, line) in wrap(&words, 96).into_iter().enumerate() {
-            lines.push(format!("{}{line}", if at == 0 { "  " } else { "      " }));
-        }
-        if let Some(last) = lines.last_mut().filter(|_| follows > 0) {
-            last.push_str(&out.dim(format!(" (+{follows})")));
-        }
+        let also = if follows > 0 { out.dim(format!(" (+{follows})")) } else { String::new() };
+        lines.push(format!("  NET_VENDOR_*: {change}: {}{also}", names.join(" ")));
     }
     lines
 }

@@ -70,7 +70,7 @@ pub(in crate::cli) fn write(
     target: &Target,
     plan: &Plan,
     lock: &Lock,
-) -> Result<()> {
+) -> Result<Vec<PathBuf>> {
     let host = context.live("persist")?;
     let out = &context.out;
     let root = Root::of_environment();
@@ -93,16 +93,17 @@ pub(in crate::cli) fn write(
     let changed = persist::persist(&root, target.init, plan, &files, boot_id.as_deref())?;
     if changed.is_empty() {
         out.say("persisted already: nothing to write");
-        return Ok(());
+        return Ok(Vec::new());
     }
     told(context, &root, target.init);
-    changed.iter().for_each(|path| out.say(format_args!("wrote {}", root.path(path).display())));
+    let changed: Vec<PathBuf> = changed.iter().map(|path| root.path(path)).collect();
+    changed.iter().for_each(|path| out.say(format_args!("wrote {}", path.display())));
     out.say(format_args!(
         "{} is applied at every start and to every device that appears; look: linerate status; \
          undo: linerate unpersist",
         plan.candidate.name
     ));
-    Ok(())
+    Ok(changed)
 }
 
 /// Has the init read its files anew. The files are right either way, at the latest with the next

@@ -61,6 +61,10 @@ pub(in crate::cli) fn confirm(context: &Context) -> Result<ExitCode> {
     match confirmed {
         Confirmed::Kept(left) => {
             let left = left.as_secs_f64();
+            if context.out.json {
+                let (format, version) = ("linerate-confirm", 1);
+                context.out.json(&Kept { format, version, seconds_left: left })?;
+            }
             context.out.say(format_args!("kept, {left:.0} s before it would have been undone"));
             Ok(ExitCode::Done)
         }
@@ -71,6 +75,15 @@ pub(in crate::cli) fn confirm(context: &Context) -> Result<ExitCode> {
         }
         Confirmed::Nothing => Err(nothing_waits()),
     }
+}
+
+/// `confirm --json`.
+#[derive(serde::Serialize)]
+struct Kept {
+    format: &'static str,
+    version: u32,
+    /// Time after which it would have been undone.
+    seconds_left: f64,
 }
 
 fn nothing_waits() -> Error {

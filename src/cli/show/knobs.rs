@@ -2,10 +2,10 @@
 
 use crate::change::apply::inventory::{Item, State};
 use crate::cli::context::Context;
-use crate::cli::table::{Table, wrap};
 use crate::model::knob::Knob;
 use crate::model::order::InOrder;
 use crate::model::snapshot::Snapshot;
+use crate::report::document::Table;
 
 /// A line of the table: settings of one kind, of queues next to each other, that are alike.
 #[derive(PartialEq)]
@@ -56,29 +56,16 @@ pub(super) fn knobs(context: &Context, snapshot: &Snapshot, items: &[Item]) -> V
             table.row([named, line.now, line.allowed, line.state.into(), line.why]);
         }
     }
-    let mut rows = table.lines().into_iter();
-    let mut lines: Vec<String> =
-        rows.next().map(|line| context.out.bold(line)).into_iter().collect();
+    let (mut lines, rows) = context.out.text().rows(&table);
+    let mut rows = rows.into_iter();
     for (name, count, listed) in told {
         lines.push(context.out.bold(name));
-        lines.extend(rows.by_ref().take(count));
+        lines.extend(rows.by_ref().take(count).flatten());
         // What is not there takes a line for each reason, not one for each setting.
         for Listed { what, promising, names } in listed {
-            let last = names.len().saturating_sub(1);
-            let listed: Vec<String> = names
-                .iter()
-                .enumerate()
-                .map(|(at, name)| if at < last { format!("{name},") } else { name.clone() })
-                .collect();
-            let text = format!("{what}:");
-            let words: Vec<&str> =
-                [text.as_str()].into_iter().chain(listed.iter().map(String::as_str)).collect();
-            for (at, line) in wrap(&words, 96).into_iter().enumerate() {
-                let indent = if at == 0 { "  " } else { "    " };
-                let line = format!("{indent}{line}");
-                // What can be changed is what one came for.
-                lines.push(if promising { line } else { context.out.dim(line) });
-            }
+            let line = format!("  {what}: {}", names.join(", "));
+            // What can be changed is what one came for.
+            lines.push(if promising { line } else { context.out.dim(line) });
         }
     }
     if !down.is_empty() {

@@ -3,10 +3,11 @@
 mod knobs;
 
 use clap::{Args, ValueEnum};
+use serde_json::{Map, Value};
 
 use super::context::Context;
 use crate::change::apply::inventory::{Item, inventory};
-use crate::error::{ExitCode, Result};
+use crate::error::{Error, ExitCode, Result};
 use crate::machine::discover;
 use crate::model::snapshot::Snapshot;
 use crate::report::show;
@@ -50,8 +51,12 @@ pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<ExitCode> {
         if out.json {
             out.json(&Settings { format: "linerate-knobs", version: 1, knobs: &items })?;
         } else {
-            out.data(knobs::knobs(context, &snapshot, &items).join("\n"))?;
+            out.tell(knobs::knobs(context, &snapshot, &items).join("\n"))?;
         }
+        return Ok(ExitCode::Done);
+    }
+    if let (true, Some(part)) = (out.json, args.part) {
+        out.json(&OfPart::new(part, &snapshot)?)?;
         return Ok(ExitCode::Done);
     }
     if out.json {
@@ -87,6 +92,35 @@ struct Shown<'a> {
     version: u32,
     #[serde(flatten)]
     snapshot: &'a Snapshot,
+}
+
+/// `show PART --json`: the fields of `show --json` that the part is made of.
+#[derive(serde::Serialize)]
+struct OfPart {
+    format: &'static str,
+    version: u32,
+    part: &'static str,
+    #[serde(flatten)]
+    fields: Map<String, Value>,
+}
+
+impl OfPart {
+    fn new(part: Part, snapshot: &Snapshot) -> Result<Self> {
+        let (part, names): (_, &[&str]) = match part {
+            Part::Cpus => ("cpus", &["cpus", "possible"]),
+            Part::Nics => ("nics", &["netdevs", "radios"]),
+            Part::Irqs => ("irqs", &["irqs"]),
+            Part::Stack => ("stack", &["netdevs", "stack"]),
+            Part::Path => ("path", &["path", "services"]),
+            Part::Kernel => ("kernel", &["machine", "kernel"]),
+            Part::Knobs => ("knobs", &[]),
+        };
+        let Ok(Value::Object(mut fields)) = serde_json::to_value(snapshot) else {
+            return Err(Error::not_supported("show as JSON", "the snapshot is no object"));
+        };
+        fields.retain(|name, _| names.contains(&name.as_str()));
+        Ok(Self { format: "linerate-show-part", version: 1, part, fields })
+    }
 }
 
 #[derive(serde::Serialize)]

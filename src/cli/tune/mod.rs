@@ -275,7 +275,7 @@ fn finish(job: &Job<'_>, measured: &mut Measured) -> Result<(ExitCode, Decision)
             })
             .collect();
         if !lines.is_empty() {
-            out.data(lines.join("\n"))?;
+            out.tell(lines.join("\n"))?;
         }
     }
     if let (Err(_), Some(path)) = (&written, measured.record.as_ref().and_then(Record::path)) {

@@ -1,10 +1,10 @@
 //! Text of `tune`: what can be varied, and what the user should know of the choice.
 
 use crate::cli::output::Output;
-use crate::cli::table::Table;
 use crate::decide::plan::factor::Offer;
 use crate::error::Result;
 use crate::measure::tune::Remark;
+use crate::report::document::Table;
 
 /// `--factor list`
 pub(super) fn factors(out: &Output, offers: Vec<Offer>) -> Result<()> {
@@ -30,10 +30,7 @@ pub(super) fn factors(out: &Output, offers: Vec<Offer>) -> Result<()> {
         };
         table.row([offer.name.to_owned(), offer.levels.join(","), offer.further.to_owned(), what]);
     }
-    let mut lines = table.lines();
-    if let Some(first) = lines.first_mut() {
-        *first = out.bold(&*first);
-    }
+    let mut lines = out.table(&table);
     let left = |o: &Offer| {
         out.dim(format!("{} can't be had here: {}", o.name, o.why.as_deref().unwrap_or("no level")))
     };
@@ -43,7 +40,7 @@ pub(super) fn factors(out: &Output, offers: Vec<Offer>) -> Result<()> {
             "also sysctl.NAME=VALUE,... and offload.FEATURE=on,off; every factor takes as-found",
         ),
     );
-    out.data(lines.join("\n"))
+    out.tell(lines.join("\n"))
 }
 
 /// Says what the user should know of a choice.

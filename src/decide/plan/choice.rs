@@ -62,6 +62,7 @@ fn left_alone(ground: &Ground<'_>, candidate: &Candidate) -> Vec<NotMade> {
 }
 
 /// All that a plan and the other candidates say of one topic.
+#[derive(Debug, serde::Serialize)]
 pub struct Explanation<'a> {
     /// The plan's settings of it, changed or stated.
     pub settings: Vec<&'a Change>,

@@ -19,7 +19,7 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 /// A recipe's head.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Recipe {
     /// Name that `--recipe` takes.
     pub name: &'static str,

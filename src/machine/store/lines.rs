@@ -10,7 +10,7 @@ use std::path::Path;
 use rustix::fs::OFlags;
 
 use super::{straight, words};
-use crate::error::{Error, ExitCode, Result};
+use crate::error::{Error, Result};
 
 /// The operations that a growing file comes down to; tests let each of them fail.
 pub(crate) trait Growing: Send {
@@ -127,11 +127,7 @@ impl std::fmt::Debug for Lines {
 }
 
 fn failed(what: &str, e: &io::Error) -> Error {
-    let code = match e.kind() {
-        io::ErrorKind::PermissionDenied => ExitCode::NotPermitted,
-        _ => ExitCode::Usage,
-    };
-    Error::new(code, what, words(e))
+    Error::new(super::code_of(e), what, words(e))
 }
 
 #[cfg(test)]

@@ -48,6 +48,34 @@ pub fn steers(c: char) -> bool {
         || matches!(c, '\u{2066}'..='\u{2069}' | '\u{fdd0}'..='\u{fdef}')
 }
 
+/// True if the character is a mark of a style, which takes no room.
+pub(super) fn is_mark(c: char) -> bool {
+    MARKS.iter().any(|(mark, _)| *mark == c)
+}
+
+/// Text in ASCII, for a terminal that knows no more: what has no likeness is a question mark.
+#[must_use]
+pub fn ascii(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\u{2192}' => out.push('>'),
+            '\u{b1}' => out.push_str("+-"),
+            '\u{d7}' => out.push('x'),
+            '\u{2500}' | '\u{2013}' => out.push('-'),
+            '\u{2502}' | '\u{251c}' => out.push('|'),
+            '\u{2514}' => out.push('`'),
+            '\u{b5}' => out.push('u'),
+            c if c.is_ascii() || is_mark(c) || steers(c) => out.push(c),
+            _ => out.push('?'),
+        }
+    }
+    Cow::Owned(out)
+}
+
 /// The text for a terminal or a file: what steers is escaped as JSON and TOML would (`\u001b`), save
 /// ends of lines, tabs and, if `colour` is wanted, the marks of styles.
 #[must_use]
@@ -71,6 +99,13 @@ pub fn shown(text: &str, colour: bool) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ascii_keeps_what_stands_for_something() {
+        assert_eq!(ascii("\u{251c}\u{2500} 5 \u{b1} 1 \u{2192} \u{e4}\n"), "|- 5 +- 1 > ?\n");
+        assert!(matches!(ascii("plain"), Cow::Borrowed(_)));
+        assert_eq!(shown(&ascii(&styled(Style::Bad, "x")), true), "\x1b[33mx\x1b[0m");
+    }
 
     #[test]
     fn only_our_own_styles_become_colour_codes() {

@@ -6,7 +6,7 @@
 
 mod table;
 
-use super::terminal::{Style, styled};
+use super::terminal::{Style, is_mark, styled};
 use super::{Render, basis, clean};
 use crate::model::finding::{Finding, Severity};
 use crate::report::document::{Block, Document, Section, Table, Tone, Weight};
@@ -83,11 +83,31 @@ impl Text {
     /// A table, its heading row first.
     #[must_use]
     pub fn table(&self, table: &Table) -> Vec<String> {
-        let (heading, mut rows) = table::lines(table, self.width);
-        let mut lines: Vec<String> =
-            heading.iter().map(|line| self.paint(Some(Style::Lead), line)).collect();
-        lines.append(&mut rows);
+        let (mut lines, rows) = self.rows(table);
+        lines.extend(rows.into_iter().flatten());
         lines
+    }
+
+    /// Lines of a table's heading, and of each of its rows.
+    #[must_use]
+    pub fn rows(&self, table: &Table) -> (Vec<String>, Vec<Vec<String>>) {
+        let (heading, rows) = table::lines(table, self.width);
+        (heading.iter().map(|line| self.paint(Some(Style::Lead), line)).collect(), rows)
+    }
+
+    /// Lines within the width: what a line is too long for hangs below it. Marks of styles stay.
+    #[must_use]
+    pub fn folded(&self, text: &str) -> String {
+        let fold = |line: &str| match length(line) <= self.width {
+            true => line.to_owned(),
+            false => {
+                let indent = line.chars().take_while(|c| *c == ' ').count().min(self.width / 2) + 4;
+                let rest = self.width.saturating_sub(indent);
+                wrap_as(line, self.width, rest, str::to_owned)
+                    .join(&format!("\n{}", " ".repeat(indent)))
+            }
+        };
+        text.lines().map(fold).collect::<Vec<_>>().join("\n")
     }
 
     /// The lines of one finding with its number in the list.
@@ -179,18 +199,28 @@ fn hanging(label: &str, text: &str, width: usize, indent: &str) -> Vec<String> {
 /// Words in lines: the first of at most `first` characters, the others of at most `rest`. Blanks at
 /// the beginning stay, for they may be the indent of a tree.
 fn wrap(text: &str, first: usize, rest: usize) -> Vec<String> {
+    wrap_as(text, first, rest, clean)
+}
+
+/// Columns that a text takes: marks of styles take none.
+fn length(text: &str) -> usize {
+    text.chars().filter(|c| !is_mark(*c)).count()
+}
+
+/// As [`wrap`], each word as `shown` makes it.
+fn wrap_as(text: &str, first: usize, rest: usize, shown: fn(&str) -> String) -> Vec<String> {
     let indent: String = text.chars().take_while(|c| *c == ' ').collect();
     let mut lines: Vec<String> = Vec::new();
     let mut line = indent;
     let mut length = line.chars().count();
     let mut begun = false;
     for word in text.split_whitespace() {
-        let word = clean(word);
+        let word = shown(word);
         let mut word = word.as_str();
         loop {
             let room = if lines.is_empty() { first } else { rest }.max(1);
             let blank = usize::from(begun);
-            let count = word.chars().count();
+            let count = self::length(word);
             if length + blank + count <= room {
                 if begun {
                     line.push(' ');
@@ -256,6 +286,16 @@ mod tests {
             let bare = |text: &str| text.replace(char::is_whitespace, "");
             assert_eq!(bare(&lines.concat()), bare(text), "{width}: {lines:?}");
         }
+    }
+
+    #[test]
+    fn long_lines_hang_below_themselves_and_keep_their_styles() {
+        let text = Text { width: 20, colour: true };
+        let line = format!("  {} and more of it\nshort", styled(Style::Bad, "one two three four"));
+        assert_eq!(
+            text.folded(&line),
+            "  \u{fdd4}one two three four\u{fdd0}\n      and more of it\nshort"
+        );
     }
 
     #[test]

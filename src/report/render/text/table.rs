@@ -22,8 +22,8 @@ const NARROW: usize = 12;
 /// Words up to this length are not cut by making a column narrow.
 const WORD: usize = 24;
 
-/// Heading lines and rows.
-pub(super) fn lines(table: &Table, width: usize) -> (Vec<String>, Vec<String>) {
+/// Lines of the heading, and of each row.
+pub(super) fn lines(table: &Table, width: usize) -> (Vec<String>, Vec<Vec<String>>) {
     let marks = table.rows.iter().any(|row| row.is_best);
     let mark = if marks { "  " } else { "" };
     let room = width.saturating_sub(mark.len());
@@ -49,8 +49,9 @@ pub(super) fn lines(table: &Table, width: usize) -> (Vec<String>, Vec<String>) {
     let mut rows = Vec::new();
     for row in &table.rows {
         let mark = if row.is_best { "* " } else { mark };
-        rows.extend(in_columns(table, row, &shown, &widths, mark));
-        rows.extend(folded(table, row, &told, &shown, width));
+        let mut lines = in_columns(table, row, &shown, &widths, mark);
+        lines.extend(folded(table, row, &told, &shown, width));
+        rows.push(lines);
     }
     (heading, rows)
 }
@@ -165,7 +166,7 @@ mod tests {
 
     fn all(table: &Table, width: usize) -> Vec<String> {
         let (mut heading, rows) = lines(table, width);
-        heading.extend(rows);
+        heading.extend(rows.into_iter().flatten());
         heading
     }
 
