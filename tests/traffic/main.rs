@@ -6,6 +6,7 @@
 mod agents;
 mod load;
 mod scenarios;
+mod shaped;
 mod sweep;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -60,8 +60,21 @@ impl PacketSocket {
     /// # Errors
     /// ENETDOWN and the like.
     pub fn next(&self) -> io::Result<Option<Frame>> {
+        let mut buffer = [0_u8; 256];
+        let got = self.next_into(&mut buffer)?;
+        Ok(got.map(|(ifindex, length)| Frame {
+            ifindex,
+            bytes: buffer.get(..length).unwrap_or_default().to_vec(),
+        }))
+    }
+
+    /// As [`PacketSocket::next`], into a buffer of the caller's: the device's number, and the bytes
+    /// of the frame that the buffer had room for.
+    ///
+    /// # Errors
+    /// As [`PacketSocket::next`].
+    pub fn next_into(&self, buffer: &mut [u8]) -> io::Result<Option<(u32, usize)>> {
         loop {
-            let mut buffer = [0_u8; 256];
             let mut address = [0_u8; ADDRESS];
             let mut length = ADDRESS as u32;
             #[expect(unsafe_code, reason = "recvfrom(2) with a link-layer address")]
@@ -86,9 +99,7 @@ impl PacketSocket {
             let [_, _, _, _, a, b, c, d, e, f, kind, ..] = address;
             let outgoing = kind == 4; // PACKET_OUTGOING: our own
             if u16::from_ne_bytes([e, f]) == ARPHRD_ETHER && !outgoing {
-                let ifindex = u32::from_ne_bytes([a, b, c, d]);
-                let bytes = buffer.get(..got).unwrap_or_default().to_vec();
-                return Ok(Some(Frame { ifindex, bytes }));
+                return Ok(Some((u32::from_ne_bytes([a, b, c, d]), got)));
             }
         }
     }

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
 
 /// `SOL_TCP`, the same on every architecture (include/linux/socket.h).
 const SOL_TCP: i32 = 6;
@@ -10,6 +11,8 @@ const SOL_TCP: i32 = 6;
 const TCP_MAXSEG: i32 = 2;
 /// `TCP_INFO` (include/uapi/linux/tcp.h).
 const TCP_INFO: i32 = 11;
+/// `TCP_NOTSENT_LOWAT` (include/uapi/linux/tcp.h), kernel 3.12.
+const TCP_NOTSENT_LOWAT: i32 = 25;
 
 /// `SOL_NETLINK` (include/linux/socket.h).
 const SOL_NETLINK: i32 = 270;
@@ -22,15 +25,28 @@ unsafe extern "C" {
     fn setsockopt(fd: i32, level: i32, name: i32, value: *const u8, length: u32) -> i32;
 }
 
-/// Bytes that a TCP connection has sent. `None` where the kernel is older than the counter.
+/// State and counters of a TCP connection. `None` where the kernel is older than the counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TcpInfo {
+    /// True if the other end has acknowledged every byte and the end of the stream, or if the
+    /// connection is no more.
+    pub over: bool,
+    /// Round trip as TCP smooths it, queues on the way included.
+    pub round_trip: Duration,
+    /// The shortest round trip of the last minutes (kernel 4.6).
+    pub shortest_round_trip: Option<Duration>,
+    /// Bytes that the other end has acknowledged (kernel 4.1).
+    pub acknowledged: Option<u64>,
+    /// Bytes that wait for their first transmission (kernel 4.6).
+    pub unsent: Option<u64>,
     /// True if segments carry the timestamp option (12 more bytes of header).
     pub timestamps: bool,
     /// Segments sent again.
     pub retransmits: u64,
     /// Payload bytes in them (kernel 4.19).
     pub retransmitted_bytes: Option<u64>,
+    /// Segments with payload that have come, whatever their order (kernel 4.6).
+    pub arrived: Option<u64>,
     /// Segments sent in all, acknowledgements included (kernel 4.2).
     pub segments: Option<u64>,
 }
@@ -40,11 +56,24 @@ pub struct TcpInfo {
 /// # Errors
 /// EINVAL below 88 or above 32767 bytes (net/ipv4/tcp.c `do_tcp_setsockopt`).
 pub fn set_tcp_maxseg(socket: impl AsFd, bytes: u32) -> io::Result<()> {
-    let value = i32::try_from(bytes).unwrap_or(i32::MAX).to_ne_bytes();
+    set_tcp(socket, TCP_MAXSEG, bytes)
+}
+
+/// Limits the bytes of a connection that wait for their first transmission: what is written beyond
+/// blocks.
+///
+/// # Errors
+/// ENOPROTOOPT before kernel 3.12.
+pub fn set_tcp_notsent_lowat(socket: impl AsFd, bytes: u32) -> io::Result<()> {
+    set_tcp(socket, TCP_NOTSENT_LOWAT, bytes)
+}
+
+fn set_tcp(socket: impl AsFd, name: i32, value: u32) -> io::Result<()> {
+    let value = i32::try_from(value).unwrap_or(i32::MAX).to_ne_bytes();
     #[expect(unsafe_code, reason = "setsockopt(2)")]
     // SAFETY: the descriptor is open while it is borrowed, and `value` is as long as said.
     let answer =
-        unsafe { setsockopt(socket.as_fd().as_raw_fd(), SOL_TCP, TCP_MAXSEG, value.as_ptr(), 4) };
+        unsafe { setsockopt(socket.as_fd().as_raw_fd(), SOL_TCP, name, value.as_ptr(), 4) };
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -122,10 +151,20 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
 /// at their natural alignment: the offsets hold for every kernel and architecture.
 fn parse(bytes: &[u8]) -> TcpInfo {
     const TIMESTAMPS: u8 = 1;
+    /// FIN_WAIT2, TIME_WAIT and CLOSE (include/net/tcp_states.h).
+    const OVER: std::ops::RangeInclusive<u8> = 5..=7;
     let u32_at =
         |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes).map(u64::from);
     let u64_at = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes);
+    let time = |at: usize| u32_at(at).map(Duration::from_micros);
     TcpInfo {
+        over: bytes.first().is_some_and(|state| OVER.contains(state)),
+        round_trip: time(68).unwrap_or_default(),
+        // All bits are set as long as there was none.
+        shortest_round_trip: time(148).filter(|least| least.as_micros() < u128::from(u32::MAX)),
+        acknowledged: u64_at(120),
+        unsent: u32_at(144),
+        arrived: u32_at(152),
         timestamps: bytes.get(5).is_some_and(|options| options & TIMESTAMPS != 0),
         retransmits: u32_at(100).unwrap_or(0),
         retransmitted_bytes: u64_at(208),
@@ -148,11 +187,43 @@ mod tests {
         let before = tcp_info(&client).unwrap();
         client.write_all(b"hello").unwrap();
         server.read_exact(&mut [0; 5]).unwrap();
+        assert_eq!(tcp_info(&server).unwrap().arrived, Some(1));
         let after = tcp_info(&client).unwrap();
         assert_eq!(after.segments.unwrap() - before.segments.unwrap(), 1);
         assert_eq!((after.retransmits, after.retransmitted_bytes), (0, Some(0)));
         let on = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_timestamps").unwrap();
         assert_eq!(after.timestamps, on.trim() != "0");
+        assert!(after.round_trip > Duration::ZERO && after.round_trip < Duration::from_secs(60));
+        assert!(after.shortest_round_trip.unwrap() <= after.round_trip, "{after:?}");
+        assert!(!after.over);
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(server.read(&mut [0; 5]).unwrap(), 0, "the end has come");
+        let until = std::time::Instant::now() + Duration::from_secs(30);
+        while !tcp_info(&client).unwrap().over {
+            assert!(std::time::Instant::now() < until, "{:?}", tcp_info(&client));
+        }
+        // The first and the last segment have a number each.
+        assert_eq!(tcp_info(&client).unwrap().acknowledged, Some(7));
+    }
+
+    #[test]
+    fn no_more_is_taken_than_may_wait_for_its_first_transmission() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (_server, _) = listener.accept().unwrap();
+        client.set_nonblocking(true).unwrap();
+        rustix::net::sockopt::set_socket_send_buffer_size(&client, 1 << 20).unwrap();
+        // The receiver takes nothing: once its window is full, what more is taken is not sent. The
+        // last segment that is begun, of 64 KiB at most on loopback, may still be filled.
+        let unsent = || {
+            while (&client).write(&[0; 4096]).is_ok() {}
+            tcp_info(&client).unwrap().unsent.unwrap()
+        };
+        set_tcp_notsent_lowat(&client, 16 << 10).unwrap();
+        let few = unsent();
+        assert!((16 << 10..=80 << 10).contains(&few), "{few}");
+        set_tcp_notsent_lowat(&client, u32::MAX).unwrap();
+        assert!(unsent() > 100 << 10, "without the limit no more is taken: {}", unsent());
     }
 
     #[test]

@@ -24,12 +24,15 @@ use crate::model::histogram::Histogram;
 use crate::model::party::ClockOffset;
 
 /// Time within which a connection must open.
-const CONNECT: Duration = Duration::from_secs(5);
-/// Time within which an answer must come: opening streams may take seconds, and so may discovery on
-/// a slow router.
-const PATIENCE: Duration = Duration::from_secs(15);
-/// Round trips by which clocks are compared.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Time within which an answer must come: discovery on a slow router may take seconds, and so may
+/// each way of a slow line.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The same for opening streams, which an agent gives up by itself.
+const OPENING: Duration = Duration::from_secs(180);
+/// Round trips by which clocks are compared; as many as fit in the time, and three at least.
 const ROUND_TRIPS: u32 = 16;
+const COMPARING: Duration = Duration::from_secs(2);
 /// Time by which a run is announced before it starts, beside the round trip.
 const LEAD: Duration = Duration::from_millis(50);
 
@@ -145,7 +148,11 @@ impl Agent {
     /// As [`Agent::ask`].
     pub fn compare_clocks(&self) -> Result<ClockOffset> {
         let mut best: Option<(Duration, i128, i128)> = None;
-        for _ in 0..ROUND_TRIPS {
+        let begun = clock::monotonic();
+        for number in 0..ROUND_TRIPS {
+            if number >= 3 && clock::monotonic().saturating_sub(begun) > COMPARING {
+                break;
+            }
             let (sent, wall_sent) = (clock::monotonic(), clock::wall_milliseconds());
             let Answer::Clock(monotonic, wall) = self.ask(&Request::Clock)? else {
                 return Err(self.unexpected());
@@ -192,9 +199,10 @@ impl Connection {
                 return told.map_err(|error| Failure::from(&error).error(name));
             }
         };
+        let patience = if matches!(request, Request::Open(..)) { OPENING } else { PATIENCE };
         let answer = lines
             .put(request)
-            .and_then(|()| lines.next(ANSWER_BYTES, PATIENCE, &never))
+            .and_then(|()| lines.next(ANSWER_BYTES, patience, &never))
             .map_err(|why| match why {
                 NoLine::Closed => {
                     Error::new(ExitCode::Refused, name, "it has closed the connection")
@@ -203,7 +211,7 @@ impl Connection {
                 NoLine::Silent => Error::new(
                     ExitCode::Refused,
                     name,
-                    format!("no answer for {} s", PATIENCE.as_secs()),
+                    format!("no answer for {} s", patience.as_secs()),
                 )
                 .hint("is its machine still up, and the way there?"),
                 other => Error::new(ExitCode::Refused, name, other),
@@ -345,8 +353,12 @@ impl End for Agent {
         self.done(&Request::Watch)
     }
 
-    fn quiet(&mut self, at_once: bool) -> Result<()> {
-        self.done(&Request::Quiet(at_once))
+    fn quiet(&mut self, at_once: bool) -> Result<bool> {
+        match self.ask(&Request::Quiet(at_once))? {
+            Answer::Done => Ok(true),
+            Answer::Later => Ok(false),
+            _ => Err(self.unexpected()),
+        }
     }
 
     fn finish(&mut self, at_once: bool) -> Result<HalfResult> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::error::{Error, ExitCode};
 use crate::measure::load::half::{HalfFlow, HalfResult, Role, Run};
 use crate::measure::load::partner::Secret;
-use crate::measure::load::{Datagrams, LoadSpec, Sender};
+use crate::measure::load::{Datagrams, LoadSpec, RoundTrips, Sender};
 use crate::model::cpuset::CpuSet;
 use crate::model::histogram::Histogram;
 use crate::model::measurement::{Direction, Protocol};
@@ -16,7 +16,7 @@ use crate::model::party::{Facts, WayOut};
 use crate::model::units::{BitRate, CpuId};
 
 /// Both sides must speak the same.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// The longest line before the other side has proven anything.
 pub const GREETING_BYTES: usize = 1024;
 /// The longest request.
@@ -24,9 +24,10 @@ pub const REQUEST_BYTES: usize = 64 << 10;
 /// The longest answer: the settings of a machine with hundreds of queues.
 pub const ANSWER_BYTES: usize = 4 << 20;
 /// Time within which the other side must send its part of the greeting.
-pub const GREETING_PATIENCE: Duration = Duration::from_secs(5);
-/// Longest silence of a controller: it asks at least twice in a second.
-pub const SILENCE: Duration = Duration::from_secs(10);
+pub const GREETING_PATIENCE: Duration = Duration::from_secs(10);
+/// Longest silence of a controller: it asks every two seconds at least, over a line that may need
+/// some for each way and lose a packet more than once.
+pub const SILENCE: Duration = Duration::from_secs(30);
 /// Length of a nonce in hexadecimal digits.
 const NONCE: usize = 64;
 
@@ -73,7 +74,8 @@ pub enum Request {
     Go(u64),
     /// Says that the controller is still there.
     Watch,
-    /// Stops the senders; at once is without waiting for them.
+    /// Stops the senders; at once is without waiting for what is under way. Answered by `later` as
+    /// long as something is.
     Quiet(bool),
     /// Ends the run; at once is without waiting for what is under way.
     Finish(bool),
@@ -113,6 +115,8 @@ pub enum Answer {
     Probed(Histogram),
     /// Answer to `progress`: the agent's monotonic clock in nanoseconds, and each spinner's count.
     Progress(u64, Vec<(CpuId, u64)>),
+    /// Answer to `quiet` that has to be asked again.
+    Later,
     /// Answer to every other request.
     Done,
     /// The request could not be carried out.
@@ -389,6 +393,8 @@ fn run(words: &mut Reader<'_>) -> Result<Run, String> {
         datagram,
         sender: Sender::ALL.get(sender).copied().unwrap_or_default(),
         mss,
+        // Who measures decides that.
+        stretch: false,
         steady: words.flag()?,
     };
     Ok(Run { spec, id, address, secret: Secret::default() })
@@ -470,9 +476,9 @@ impl Message for Request {
 }
 
 /// The first words of answers, in the order of [`Answer::read`].
-const ANSWERS: [&str; 11] = [
+const ANSWERS: [&str; 12] = [
     "welcome", "facts", "settings", "clock", "sample", "ports", "half", "done", "probed",
-    "progress", "failed",
+    "progress", "later", "failed",
 ];
 
 impl Message for Answer {
@@ -487,6 +493,7 @@ impl Message for Answer {
             Self::Sample(files) => put_pairs(Words::of("sample"), files),
             Self::Ports(ports) => put_all(Words::of("ports"), ports),
             Self::Half(half) => put_half(half),
+            Self::Later => Words::of("later"),
             Self::Done => Words::of("done"),
             Self::Probed(seen) => {
                 let words = Words::of("probed").add(&seen.lost);
@@ -533,6 +540,7 @@ impl Message for Answer {
                 }
                 Self::Progress(at, counts)
             }
+            10 => Self::Later,
             _ => {
                 let (code, what) = (words.small()?, words.text()?);
                 Self::Failed(Failure { code, what, hint: words.text()? })
@@ -600,6 +608,10 @@ fn put_half(half: &HalfResult) -> Words {
         let words = words.add(&flow.direction).flag(flow.role == Role::Sender);
         let words = words.add(&flow.window_bytes).add(&flow.bytes).add(&flow.header_bytes);
         let words = words.maybe(flow.retransmits).maybe(flow.retransmitted_bytes);
+        let trips = |value: fn(&RoundTrips) -> f64| flow.round_trips.as_ref().map(value);
+        let words = words.maybe(flow.arrived);
+        let micros = |time: Option<f64>| time.map(|time| (time * 1e6) as u64);
+        let words = words.maybe(micros(trips(|t| t.shortest))).maybe(micros(trips(|t| t.loaded)));
         let words = words.maybe(flow.datagrams.map(|d| d.sent));
         let d = flow.datagrams.unwrap_or_default();
         let words = words.add(&d.received).add(&d.lost).add(&d.duplicates).add(&d.reordered);
@@ -627,6 +639,10 @@ fn half(words: &mut Reader<'_>) -> Result<HalfResult, String> {
         let (window_bytes, bytes) = (words.number()?, words.number()?);
         let header_bytes = words.number()?;
         let (retransmits, retransmitted_bytes) = (words.maybe()?, words.maybe()?);
+        let arrived = words.maybe()?;
+        let mut time = || Ok::<_, String>(words.maybe()?.map(|time| time as f64 / 1e6));
+        let round_trips = time()?.zip(time()?);
+        let round_trips = round_trips.map(|(shortest, loaded)| RoundTrips { shortest, loaded });
         let sent = words.maybe()?;
         let (received, lost) = (words.number()?, words.number()?);
         let (duplicates, reordered) = (words.number()?, words.number()?);
@@ -643,10 +659,12 @@ fn half(words: &mut Reader<'_>) -> Result<HalfResult, String> {
             direction,
             role,
             window_bytes,
+            arrived,
             bytes,
             header_bytes,
             retransmits,
             retransmitted_bytes,
+            round_trips,
             datagrams,
             acknowledged,
             sent_by,

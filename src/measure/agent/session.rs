@@ -262,7 +262,10 @@ impl Session {
                 self.end.go(at).map(|()| Answer::Done)
             }
             Request::Watch => Ok(Answer::Done),
-            Request::Quiet(at_once) => self.end.quiet(at_once).map(|()| Answer::Done),
+            Request::Quiet(at_once) => {
+                let quiet = self.end.quiet(at_once)?;
+                Ok(if quiet { Answer::Done } else { Answer::Later })
+            }
             Request::Finish(at_once) => {
                 let half = self.end.finish(at_once).map(Answer::Half);
                 self.until = None;

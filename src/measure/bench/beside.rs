@@ -190,7 +190,8 @@ pub fn with_headroom(
         (measured, sampler.join().unwrap_or_default())
     });
     let measured = measured?;
-    let [open, close] = edges.as_slice() else { return Ok((measured, None)) };
+    // Of the last window, where there was more than one.
+    let [.., open, close] = edges.as_slice() else { return Ok((measured, None)) };
     let beside = close.since(open);
     let left = beside.iter().zip(&alone).enumerate().filter(|(_, (_, (_, alone)))| *alone > 0.0);
     let left = left.map(|(nth, ((cpu, got), (_, alone)))| {

@@ -35,7 +35,7 @@ use crate::model::units::BitRate;
 /// A CPU of a host above this share of its time had nothing left for more load.
 const BUSY: f64 = 0.90;
 /// Interval at which every agent hears of its controller, whatever else goes on: settings may take
-/// long to settle, and agents give up a controller that is silent for ten seconds.
+/// long to settle, a far agent each answer, and agents give up a controller that is silent.
 const BEAT: Duration = Duration::from_secs(2);
 
 /// The machines of a measurement: a host on each side of the router, each with its agent.
@@ -51,7 +51,7 @@ pub struct Hosts {
     here: bool,
     /// Readings of all, at the window's ends and around the run.
     seen: Mutex<Vec<Parties<Sample>>>,
-    over: Arc<AtomicBool>,
+    _beats: Beats,
 }
 
 impl Hosts {
@@ -61,6 +61,7 @@ impl Hosts {
     /// The failure that an agent reported, or that it is gone; no way from one side to the other.
     pub fn new(agents: Parties<Agent>, address: IpAddr) -> Result<Self> {
         let here = agents.router.as_ref().is_some_and(|router| router.peer().is_none());
+        let beats = Beats::start(agents.iter())?;
         let lan = party(PartyRole::Lan, &agents.lan, &[address])?;
         let from: Vec<IpAddr> = lan.facts.ways.iter().map(|way| way.from).collect();
         let mut wan = party(PartyRole::Wan, &agents.wan, &[])?;
@@ -86,9 +87,7 @@ impl Hosts {
         let parties = Parties { lan, wan, router };
         let boots: BTreeSet<&str> = parties.iter().map(|p| p.facts.boot.as_str()).collect();
         let shared = boots.len() < parties.iter().count();
-        let over = Arc::new(AtomicBool::new(false));
-        beat(agents.iter().cloned().collect(), Arc::clone(&over))?;
-        Ok(Self { parties, address, shared, agents, here, seen: Mutex::default(), over })
+        Ok(Self { parties, address, shared, agents, here, seen: Mutex::default(), _beats: beats })
     }
 
     /// Facts about each party, as records keep them: LAN, WAN, router.
@@ -193,26 +192,33 @@ fn sample((party, agent): (&Party, &Agent)) -> Result<Sample> {
     }
 }
 
-impl Drop for Hosts {
-    fn drop(&mut self) {
-        // Not waited for: an agent that is gone may keep it for seconds.
-        self.over.store(true, Ordering::Relaxed);
+/// Asks agents regularly until it is dropped, so that they know that their controller is there.
+struct Beats(Arc<AtomicBool>);
+
+impl Beats {
+    /// Each agent has a thread: one that is slow to answer keeps none of the others waiting.
+    fn start<'a>(agents: impl Iterator<Item = &'a Agent>) -> Result<Self> {
+        let beats = Self(Arc::default());
+        for agent in agents {
+            let (agent, over) = (agent.clone(), Arc::clone(&beats.0));
+            let work = move || {
+                while clock::wait_until(clock::monotonic() + BEAT, BEAT / 10, &over) {
+                    // One that is gone says so to whoever wants something of it.
+                    drop(agent.ask(&Request::Watch));
+                }
+            };
+            let thread = std::thread::Builder::new().name("lr-beat".into()).stack_size(128 << 10);
+            thread.spawn(work).map_err(|e| Error::not_supported("start a thread", e))?;
+        }
+        Ok(beats)
     }
 }
 
-/// Asks the agents regularly until `over` is raised, so that they know that their controller is
-/// there.
-fn beat(agents: Vec<Agent>, over: Arc<AtomicBool>) -> Result<()> {
-    let work = move || {
-        while clock::wait_until(clock::monotonic() + BEAT, BEAT / 10, &over) {
-            for agent in &agents {
-                // One that is gone says so to whoever wants something of it.
-                drop(agent.ask(&Request::Watch));
-            }
-        }
-    };
-    let thread = std::thread::Builder::new().name("lr-beat".into()).stack_size(128 << 10);
-    thread.spawn(work).map(drop).map_err(|e| Error::not_supported("start a thread", e))
+impl Drop for Beats {
+    fn drop(&mut self) {
+        // Not waited for: an agent that is gone may keep it for seconds.
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 fn party(role: PartyRole, agent: &Agent, to: &[IpAddr]) -> Result<Party> {

@@ -19,6 +19,7 @@ pub mod rules;
 pub mod scenarios;
 mod series;
 pub mod sweep;
+mod window;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,6 +41,11 @@ use rules::{DeviceFacts, Facts, FlowFacts};
 const SETTLE: Duration = Duration::from_millis(50);
 /// Quiet time after a run: the last acknowledgements pass the router.
 const DRAIN: Duration = Duration::from_millis(20);
+/// The most that the option for selective acknowledgements adds to a packet, beside the option for
+/// timestamps: three blocks and their header (RFC 2018).
+const SACK: u64 = 28;
+/// Times that a run is made again because its window was too short for the line.
+const WINDOWS: u32 = 2;
 /// Interval at which a wait checks the stop flag.
 const SLICE: Duration = Duration::from_millis(10);
 
@@ -116,13 +122,49 @@ pub fn measure(bed: &dyn Bed, spec: &LoadSpec, stop: &AtomicBool) -> Result<Meas
     measure_with(bed, spec, stop, &mut |_| ())
 }
 
-/// [`measure`], telling `on` of each [`Moment`] from the calling thread.
+/// [`measure`], telling `on` of each [`Moment`] from the calling thread; with a longer window where
+/// the line turns out to need it. `on` then hears of every window, and the last one is meant.
 fn measure_with(
     bed: &dyn Bed,
     spec: &LoadSpec,
     stop: &AtomicBool,
     on: &mut dyn FnMut(Moment),
 ) -> Result<Measurement> {
+    let mut spec = spec.clone();
+    let (mut measured, mut longer) = measure_once(bed, &spec, stop, on)?;
+    let (mut notes, mut tries) = (Vec::new(), 0);
+    while let Some((again, why)) = longer {
+        let words = format!("{:.1} s after {:.1} s", again.seconds, again.omit);
+        let short = format!("the window, {:.1} s after {:.1} s", spec.seconds, spec.omit);
+        let failed = if tries == WINDOWS {
+            format!("as much as {WINDOWS} longer ones have led to")
+        } else {
+            match measure_once(bed, &again, stop, on) {
+                Ok(done) => {
+                    notes
+                        .push(format!("{short}, was too short for this line ({why}): now {words}"));
+                    (measured, longer) = done;
+                    (spec, tries) = (again, tries + 1);
+                    continue;
+                }
+                Err(error) if error.code() == ExitCode::Interrupted => return Err(error),
+                Err(error) => error.to_string(),
+            }
+        };
+        notes.push(format!("{short}, is short for this line ({why}); not {words}: {failed}"));
+        break;
+    }
+    measured.notes.extend(notes);
+    Ok(measured)
+}
+
+/// Measures with the window that was asked for; and the longer one that the line needs, with why.
+fn measure_once(
+    bed: &dyn Bed,
+    spec: &LoadSpec,
+    stop: &AtomicBool,
+    on: &mut dyn FnMut(Moment),
+) -> Result<(Measurement, Option<(LoadSpec, String)>)> {
     spec.check()?;
     pause(SETTLE, stop);
     let before = bed.around(Edge::Before)?;
@@ -182,7 +224,7 @@ fn measure_with(
     measured.notes.extend(rules::disturbances(&measured, &forwarding, others.as_ref()));
     measured.notes.extend(not_held.noted);
     bed.conclude(spec, carried, &mut measured);
-    Ok(measured)
+    Ok((measured, window::longer(spec, &load)))
 }
 
 /// Measures each direction that `spec` consists of alone, and then both at once if that is what
@@ -203,7 +245,7 @@ fn each_direction(
     spec: &LoadSpec,
     one: &mut dyn FnMut(&LoadSpec) -> Result<Measurement>,
 ) -> Result<Vec<Measurement>> {
-    let mut once = |direction| one(&LoadSpec { direction, ..spec.clone() });
+    let mut once = |direction| one(&LoadSpec { direction, stretch: true, ..spec.clone() });
     if spec.direction != Direction::Both {
         return Ok(vec![once(spec.direction)?]);
     }
@@ -269,7 +311,11 @@ fn facts(
             window_bytes: flow.window_bytes,
             bytes: flow.bytes,
             sent_at_most: match spec.protocol {
-                Protocol::Tcp => flow.retransmitted_bytes.map(|again| flow.bytes + again),
+                Protocol::Tcp => flow.retransmitted_bytes.map(|again| {
+                    let packets = device.as_ref().map_or(0, |device| device.packets);
+                    let blocks = if answers_losses(load, flow) { packets * SACK } else { 0 };
+                    flow.sent.max(flow.bytes) + again + blocks
+                }),
                 Protocol::Udp => Some(flow.sent),
             },
             unacknowledged: flow.unacknowledged,
@@ -303,6 +349,12 @@ fn against(direction: Direction) -> Direction {
         Direction::Down => Direction::Up,
         Direction::Up | Direction::Both => Direction::Down,
     }
+}
+
+/// True if packets of the flow may also tell the other direction's sender what it has lost.
+fn answers_losses(load: &LoadResult, flow: &FlowResult) -> bool {
+    let others = load.flows.iter().filter(|other| other.direction != flow.direction);
+    others.filter_map(|other| other.retransmits).any(|again| again > 0)
 }
 
 fn device(moved: &DevicesUse, counted: Counted) -> Option<DeviceFacts> {

@@ -5,14 +5,18 @@
 //!   listen      ........................................ opens ports
 //!   open        connects, and each proves to be of this run (partner.rs); anything else is dropped
 //!   go          both begin at one moment, and each times its window by itself
-//!   quiet       waits for its senders                    waits for its senders
-//!   finish      waits for its receivers                  waits for its receivers
+//!   quiet       its senders stop; until what they sent is acknowledged (TCP) or reported (UDP)
+//!   finish      its receivers end                        its receivers end
 //! ```
+//!
+//! The figure is what the receivers had when the window closed. What is under way then is waited
+//! for as long as it arrives, so that devices' counters can be held against all that was sent; a
+//! stream that takes longer (16 of them in the queue of a line of 1 Mbit/s) is cut.
 //!
 //! Whatever runs a side is behind [`End`]: threads of this process ([`Local`]), in a namespace or
 //! not, or an agent on another machine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, TcpStream};
 use std::sync::Arc;
@@ -21,12 +25,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::partner::{Key, Secret};
-use super::workers::{DRAIN_DEADLINE, DirectionTotal, Moved, Window, Workers, edges};
-use super::{Datagrams, FlowResult, LoadPiece, LoadResult, LoadSpec, Moment, tcp, udp};
+use super::workers::{
+    Arrived, DRAIN_DEADLINE, DRAIN_LIMIT, DirectionTotal, Moved, Window, Workers, edges,
+};
+use super::{Datagrams, FlowResult, LoadPiece, LoadResult, LoadSpec, Moment, RoundTrips, tcp, udp};
 use crate::error::{Error, ExitCode, Result};
 use crate::machine::host::clock;
 use crate::machine::sys::netns::NetnsThread;
-use crate::machine::sys::socket::tcp_info;
+use crate::machine::sys::socket::{TcpInfo, tcp_info};
 use crate::model::cpuset::CpuSet;
 use crate::model::measurement::{Direction, Protocol};
 
@@ -34,6 +40,8 @@ use crate::model::measurement::{Direction, Protocol};
 const SLICE: Duration = Duration::from_millis(10);
 /// Interval at which both sides are asked if they are still there.
 const WATCH: Duration = Duration::from_millis(500);
+/// Longest time for which a side keeps whoever asks it if it is quiet.
+const TURN: Duration = Duration::from_millis(50);
 
 /// Description of a run that both sides must know.
 #[derive(Debug, Clone, PartialEq)]
@@ -134,12 +142,13 @@ pub trait End: Send {
     /// # Errors
     /// Fails if the side is gone, with the reason.
     fn watch(&mut self) -> Result<()>;
-    /// Stops its senders and waits for them.
+    /// Stops its senders; true once nothing of what they sent is under way any more, or what is
+    /// has been given up. To be called until then.
     ///
     /// # Errors
     /// Fails if the side is gone.
-    fn quiet(&mut self, at_once: bool) -> Result<()>;
-    /// Waits for what is under way, and says how it went.
+    fn quiet(&mut self, at_once: bool) -> Result<bool>;
+    /// Ends its receivers, and says how it went.
     ///
     /// # Errors
     /// Fails if the side is gone.
@@ -174,6 +183,8 @@ pub struct HalfFlow {
     pub role: Role,
     /// Payload bytes moved in the window.
     pub window_bytes: u64,
+    /// Payload bytes that came in the window, by the arrival of TCP's segments; the receiver knows.
+    pub arrived: Option<u64>,
     /// Payload bytes moved from the window's opening to the end of each piece.
     pub pieces: Vec<u64>,
     /// Payload bytes moved in all.
@@ -184,6 +195,8 @@ pub struct HalfFlow {
     pub retransmits: Option<u64>,
     /// As in [`FlowResult`]; the sender knows.
     pub retransmitted_bytes: Option<u64>,
+    /// As in [`FlowResult`]; the sender knows.
+    pub round_trips: Option<RoundTrips>,
     /// Datagrams by the receiver's report; the sender knows it.
     pub datagrams: Option<Datagrams>,
     /// Streams whose end this side knows to be acknowledged.
@@ -217,8 +230,19 @@ pub(super) struct Half {
     /// True if the packets are IPv6, whose header is longer than that of IPv4.
     ipv6: bool,
     began: Duration,
-    quieted: Option<Duration>,
+    drain: Option<Drain>,
     timekeeper: Option<JoinHandle<Window>>,
+}
+
+/// Wait for what the senders have under way.
+struct Drain {
+    since: Duration,
+    /// Round trips of the TCP streams when their senders stopped.
+    round_trips: Option<RoundTrips>,
+    /// Senders at work, streams not over, and bytes not acknowledged or not known to be; and the
+    /// time since which that has not changed.
+    left: (usize, usize, u64),
+    unchanged: Duration,
 }
 
 impl Half {
@@ -230,7 +254,7 @@ impl Half {
             sent_by: None,
             ipv6: run.address.is_ipv6(),
             began: clock::monotonic(),
-            quieted: None,
+            drain: None,
             timekeeper: None,
         }
     }
@@ -251,33 +275,68 @@ impl Half {
             return Err(Error::usage("load", "the run is on its way already"));
         }
         let moved = self.streams.iter().map(|s| Arc::clone(&s.moved)).collect();
-        let thread = self.workers.keep_time(&self.spec, start, moved);
+        let receives =
+            |stream: &Stream| stream.socket.clone().filter(|_| stream.role == Role::Receiver);
+        let receivers: Vec<_> = self.streams.iter().map(receives).collect();
+        let arrivals = move || {
+            let of = |socket: &Option<Arc<TcpStream>>| tcp_info(socket.as_ref()?).ok()?.arrived;
+            receivers.iter().map(of).collect()
+        };
+        let thread = self.workers.keep_time(&self.spec, start, moved, arrivals);
         self.began = start;
         self.timekeeper =
             Some(thread.map_err(|e| Error::not_supported("start a load generator thread", e))?);
         Ok(())
     }
 
-    /// Time at which the wait for payload still under way must end.
-    fn deadline(&mut self, at_once: bool) -> Duration {
-        let since = *self.quieted.get_or_insert_with(clock::monotonic);
-        if at_once { since } else { since + DRAIN_DEADLINE }
+    fn quiet(&mut self, at_once: bool) -> bool {
+        let until = clock::monotonic() + TURN;
+        loop {
+            if at_once || self.is_drained() {
+                self.workers.quiet();
+                return true;
+            }
+            if clock::monotonic() >= until {
+                return false;
+            }
+            clock::sleep(Duration::from_millis(2));
+        }
     }
 
-    fn quiet(&mut self, at_once: bool) {
+    /// True once nothing is under way any more, or what is has been given up.
+    fn is_drained(&mut self) -> bool {
         // The window is over by the clock of whoever says so; here it may have a moment to go.
-        let most = clock::monotonic() + DRAIN_DEADLINE;
-        let timed = || self.timekeeper.as_ref().is_none_or(JoinHandle::is_finished);
-        while !at_once && !timed() && clock::monotonic() < most {
-            clock::sleep(Duration::from_millis(1));
+        if self.timekeeper.as_ref().is_some_and(|time| !time.is_finished()) {
+            return false;
         }
-        let deadline = self.deadline(at_once);
-        self.workers.quiet(deadline);
+        let senders = self.workers.quiet();
+        let now = clock::monotonic();
+        let sockets = self.streams.iter().filter(|stream| stream.role == Role::Sender);
+        let infos = sockets.filter_map(|stream| tcp_info(stream.socket.as_ref()?).ok());
+        let infos: Vec<_> = infos.collect();
+        let open = infos.iter().filter(|info| !info.over).count();
+        let arrived = infos.iter().filter_map(|info| info.acknowledged).sum();
+        let left = (senders, open, arrived);
+        let drain = self.drain.get_or_insert_with(|| Drain {
+            since: now,
+            round_trips: round_trips(&infos),
+            left,
+            unchanged: now,
+        });
+        if drain.left != left {
+            (drain.left, drain.unchanged) = (left, now);
+        }
+        let trip = drain.round_trips.map_or(0.0, |trips| trips.loaded);
+        let patience = DRAIN_DEADLINE + Duration::from_secs_f64(trip * 4.0);
+        // A sender of datagrams gives up by itself when no report comes.
+        let silent = senders == 0 && now.saturating_sub(drain.unchanged) > patience;
+        (senders == 0 && open == 0) || silent || now.saturating_sub(drain.since) > DRAIN_LIMIT
     }
 
     fn finish(mut self, at_once: bool) -> HalfResult {
-        let deadline = self.deadline(at_once);
-        self.workers.finish(deadline, || {
+        // What the senders still had under way has arrived by now, or never will.
+        let patience = if at_once { Duration::ZERO } else { DRAIN_DEADLINE };
+        self.workers.finish(clock::monotonic() + patience, || {
             self.streams.iter().filter_map(|s| s.socket.as_ref()).for_each(|s| tcp::cut(s));
         });
         let window = self.timekeeper.take().map(JoinHandle::join);
@@ -285,8 +344,10 @@ impl Half {
         let totals = self.workers.join(window.seconds);
         let total = clock::monotonic().saturating_sub(self.began).as_secs_f64();
         let mut flows = flows(&self.streams, &window, totals, &self.spec, self.ipv6);
+        let round_trips = self.drain.and_then(|drain| drain.round_trips);
         for flow in flows.iter_mut().filter(|flow| flow.role == Role::Sender) {
             flow.sent_by.clone_from(&self.sent_by);
+            flow.round_trips = round_trips;
         }
         HalfResult {
             seconds: window.seconds,
@@ -298,6 +359,23 @@ impl Half {
     }
 }
 
+/// Part of a stream's payload that came in the window: all that the program got, by the segments that
+/// came in the window and those that came in all. A segment behind a lost one waits in the kernel
+/// until that one is sent again, and the program gets both late.
+fn share(moved: u64, arrived: Option<u64>, counted: Option<Arrived>) -> Option<u64> {
+    let (all, counted) = (arrived?.checked_sub(counted?.before)?, counted?);
+    match all {
+        0 => Some(0),
+        all => Some((moved as f64 * (counted.within / all as f64).min(1.0)) as u64),
+    }
+}
+
+fn round_trips(infos: &[TcpInfo]) -> Option<RoundTrips> {
+    let shortest = infos.iter().filter_map(|info| info.shortest_round_trip).min();
+    let loaded = infos.iter().map(|info| info.round_trip).max()?.as_secs_f64();
+    Some(RoundTrips { shortest: shortest.map_or(loaded, |time| time.as_secs_f64()), loaded })
+}
+
 fn flows(
     streams: &[Stream],
     window: &Window,
@@ -306,6 +384,7 @@ fn flows(
     ipv6: bool,
 ) -> Vec<HalfFlow> {
     let mut flows: Vec<HalfFlow> = Vec::new();
+    let mut later = BTreeSet::new();
     let udp = spec.protocol == Protocol::Udp;
     let ip = 14 + if ipv6 { 40 } else { 20 };
     for (number, stream) in streams.iter().enumerate() {
@@ -318,11 +397,13 @@ fn flows(
                     direction: stream.direction,
                     role: stream.role,
                     window_bytes: 0,
+                    arrived: (!sends && !udp).then_some(0),
                     pieces: vec![0; window.pieces.len()],
                     bytes: 0,
                     header_bytes: if udp { ip + 8 } else { 0 },
                     retransmits: (sends && !udp).then_some(0),
                     retransmitted_bytes: (sends && !udp).then_some(0),
+                    round_trips: None,
                     datagrams: total.datagrams,
                     acknowledged: total.acknowledged,
                     sent_by: None,
@@ -338,17 +419,34 @@ fn flows(
         for (sum, (_, moved)) in flow.pieces.iter_mut().zip(&window.pieces) {
             *sum += moved.get(number).copied().unwrap_or(0);
         }
-        flow.bytes += stream.moved.get();
-        let (Role::Sender, Some(socket)) = (stream.role, &stream.socket) else { continue };
+        let moved = stream.moved.get();
+        flow.bytes += moved;
+        if moved > window.closed.get(number).copied().unwrap_or(0) {
+            later.insert(stream.direction);
+        }
+        let Some(socket) = &stream.socket else { continue };
         let Ok(info) = tcp_info(socket) else {
-            (flow.retransmits, flow.retransmitted_bytes) = (None, None);
+            (flow.retransmits, flow.retransmitted_bytes, flow.arrived) = (None, None, None);
             continue;
         };
         let add = |sum: Option<u64>, more: Option<u64>| Some(sum? + more?);
+        if stream.role == Role::Receiver {
+            let counted = window.arrived.get(number).copied().flatten();
+            flow.arrived = add(flow.arrived, share(moved, info.arrived, counted));
+            continue;
+        }
         flow.retransmits = add(flow.retransmits, Some(info.retransmits));
         flow.retransmitted_bytes = add(flow.retransmitted_bytes, info.retransmitted_bytes);
         // TCP, and the timestamp option with its padding.
         flow.header_bytes = ip + 20 + if info.timestamps { 12 } else { 0 };
+    }
+    // Payload came after the close: until then the way was there, and the count is right whether or
+    // not the rest of each stream was waited for.
+    let stands = |flow: &&mut HalfFlow| flow.role == Role::Receiver && flow.error.is_none();
+    for flow in flows.iter_mut().filter(stands) {
+        if !udp && window.whole && later.contains(&flow.direction) {
+            flow.acknowledged = spec.streams;
+        }
     }
     flows
 }
@@ -440,9 +538,8 @@ impl End for Local {
         Ok(())
     }
 
-    fn quiet(&mut self, at_once: bool) -> Result<()> {
-        self.half()?.quiet(at_once);
-        Ok(())
+    fn quiet(&mut self, at_once: bool) -> Result<bool> {
+        Ok(self.half()?.quiet(at_once))
     }
 
     fn finish(&mut self, at_once: bool) -> Result<HalfResult> {
@@ -470,9 +567,11 @@ pub fn drive(
     let spec = &run.spec;
     spec.check()?;
     let ports = wan.listen(run)?;
+    let called_off = AtomicBool::new(false);
     let (opened, taken) = std::thread::scope(|scope| {
-        let wan = scope.spawn(|| wan.open(run, &ports, stop));
+        let wan = scope.spawn(|| wan.open(run, &ports, &called_off));
         let opened = lan.open(run, &ports, stop);
+        called_off.store(opened.is_err(), Ordering::Relaxed);
         let gone = || Err(Error::new(ExitCode::Refused, "load", "a thread panicked"));
         (opened, wan.join().unwrap_or_else(|_| gone()))
     });
@@ -509,14 +608,21 @@ pub fn drive(
     }
     let whole = wait(open + Duration::from_secs_f64(spec.seconds), lan, wan);
     on(Moment::WindowCloses);
-    let at_once = !whole;
-    let mut told = |answer: Result<()>| {
-        if let Err(error) = answer {
-            lost.get_or_insert(error);
+    let mut at_once = !whole;
+    let mut loud = [true, true];
+    while loud.contains(&true) {
+        at_once |= stop.load(Ordering::Relaxed) || lost.is_some();
+        let ends: [&mut dyn End; 2] = [&mut *lan, &mut *wan];
+        for (end, loud) in ends.into_iter().zip(&mut loud) {
+            match if *loud { end.quiet(at_once) } else { Ok(true) } {
+                Ok(quiet) => *loud = !quiet && !at_once,
+                Err(error) => {
+                    *loud = false;
+                    lost.get_or_insert(error);
+                }
+            }
         }
-    };
-    told(lan.quiet(at_once));
-    told(wan.quiet(at_once));
+    }
     let mut half = |answer: Result<HalfResult>| match answer {
         Ok(half) => Some(half),
         Err(error) => {
@@ -554,13 +660,18 @@ fn merge(
         let unacknowledged = spec.streams.saturating_sub(acknowledged);
         FlowResult {
             direction,
-            window_bytes: receiver.map_or(0, |f| f.window_bytes),
+            // Where nothing was lost, what came and what the program got is one.
+            window_bytes: receiver.map_or(0, |f| match sender.and_then(|s| s.retransmits) {
+                Some(1..) => f.arrived.unwrap_or(f.window_bytes),
+                _ => f.window_bytes,
+            }),
             window_sent: sender.map_or(0, |f| f.window_bytes),
             bytes: receiver.map_or(0, |f| f.bytes),
             sent: sender.map_or(0, |f| f.bytes),
             header_bytes: sender.map_or(0, |f| f.header_bytes),
             retransmits: sender.and_then(|f| f.retransmits),
             retransmitted_bytes: sender.and_then(|f| f.retransmitted_bytes),
+            round_trips: sender.and_then(|f| f.round_trips),
             datagrams: sender.and_then(|f| f.datagrams).filter(|_| unacknowledged == 0),
             unacknowledged,
             sent_by: sender.and_then(|f| f.sent_by.clone()),
@@ -615,11 +726,13 @@ mod tests {
             direction: Direction::Down,
             role,
             window_bytes: bytes,
+            arrived: (role == Role::Receiver).then_some(bytes + 10),
             pieces: vec![bytes / 4, bytes],
             bytes,
             header_bytes: if role == Role::Sender { 66 } else { 0 },
             retransmits: (role == Role::Sender).then_some(3),
             retransmitted_bytes: None,
+            round_trips: None,
             datagrams: None,
             acknowledged: if role == Role::Receiver { 2 } else { 0 },
             sent_by: None,
@@ -643,11 +756,21 @@ mod tests {
         let run = merge(&spec, halves, false, None);
         assert_eq!((run.seconds, run.interrupted), (1.25, false));
         let flow = &run.flows[0];
-        assert_eq!((flow.window_bytes, flow.window_sent, flow.unacknowledged), (1000, 1100, 0));
+        // Three segments were lost on the way: what came behind them waited for them.
+        assert_eq!((flow.window_bytes, flow.window_sent, flow.unacknowledged), (1010, 1100, 0));
         assert_eq!((flow.retransmits, flow.header_bytes), (Some(3), 66));
         assert_eq!((flow.cpu_seconds, flow.busiest_thread), (0.5, 0.5));
         let piece = |at, bytes| LoadPiece { at, seconds: 0.625, bytes: vec![bytes] };
         assert_eq!(run.pieces, [piece(0.625, 250), piece(1.25, 750)]);
+    }
+
+    #[test]
+    fn payload_counts_when_it_came_and_not_when_the_program_got_it() {
+        let counted = |within| Some(Arrived { before: 2, within });
+        assert_eq!(share(10_000, Some(12), counted(4.0)), Some(4_000));
+        assert_eq!(share(0, Some(2), counted(0.0)), Some(0));
+        assert_eq!(share(10_000, Some(12), None), None);
+        assert_eq!(share(10_000, None, counted(4.0)), None);
     }
 
     #[test]

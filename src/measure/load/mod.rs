@@ -12,7 +12,8 @@
 //!
 //! A stream is one connection with one thread at each end. It is always opened from the LAN, as
 //! NAT demands; the direction only says who sends. The figure is *goodput*: payload bytes that the
-//! receiving program got within the measured window, by the receiver's clock.
+//! receiving program got within the measured window, by the receiver's clock. Where segments were
+//! lost, payload counts when it came, and not when the lost ones before it had come as well.
 //!
 //! Everything is bounded: sockets have short timeouts, the drain has a deadline, every thread is
 //! joined, and a raised stop flag ends a run within a fraction of a second.
@@ -68,6 +69,8 @@ pub struct LoadSpec {
     pub seconds: f64,
     /// Seconds before the window that do not count.
     pub omit: f64,
+    /// True if a measurement may be made again with more of both where the line needs it.
+    pub stretch: bool,
     /// Payload rate per direction, all streams together; `None` is as fast as it goes.
     pub rate: Option<BitRate>,
     /// UDP payload bytes per datagram.
@@ -123,6 +126,7 @@ impl LoadSpec {
             streams,
             seconds,
             omit,
+            stretch: false,
             rate: None,
             datagram: 1472,
             sender: Sender::Socket,
@@ -240,7 +244,8 @@ pub struct LoadPiece {
 pub struct FlowResult {
     /// Direction of the payload; never [`Direction::Both`].
     pub direction: Direction,
-    /// Payload bytes that the receivers got within the window.
+    /// Payload bytes that the receivers got within the window; of TCP that lost some, those that
+    /// came to the receiving machine, for the program gets what is behind a lost one late.
     pub window_bytes: u64,
     /// Payload bytes that the senders handed to the kernel within the window.
     pub window_sent: u64,
@@ -255,10 +260,13 @@ pub struct FlowResult {
     /// Payload bytes in them; `None` where the kernel does not report them (before 4.19) and for
     /// UDP.
     pub retransmitted_bytes: Option<u64>,
+    /// Round trips by the senders' TCP; `None` for UDP.
+    pub round_trips: Option<RoundTrips>,
     /// Counts of datagrams by the receivers' reports; `None` for TCP, and if a report is missing.
     pub datagrams: Option<Datagrams>,
     /// Streams that ended without the receiver's acknowledgement: for TCP the end of the stream
-    /// with every byte sent before it, for UDP the receiver's report.
+    /// with every byte sent before it, or payload of its direction after the window was over; for
+    /// UDP the receiver's report.
     pub unacknowledged: u32,
     /// Interface by which ready-made frames left, in words.
     pub sent_by: Option<String>,
@@ -268,6 +276,15 @@ pub struct FlowResult {
     pub cpu_seconds: f64,
     /// The largest share of one CPU that a generator thread used in the window, 0 to 1.
     pub busiest_thread: f64,
+}
+
+/// Round trips of the streams of a side, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RoundTrips {
+    /// The shortest of the run.
+    pub shortest: f64,
+    /// The longest of a stream at the end of the load, queues on the way included.
+    pub loaded: f64,
 }
 
 /// Datagrams by the receivers' reports, whole run.

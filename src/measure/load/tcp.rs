@@ -25,7 +25,7 @@ use super::workers::{CONNECT_DEADLINE, Moved, Outcome, RunView, SOCKET_TIMEOUT, 
 use super::{LoadSpec, still_waiting, udp};
 use crate::error::{Error, ExitCode, Result};
 use crate::machine::host::clock;
-use crate::machine::sys::socket::set_tcp_maxseg;
+use crate::machine::sys::socket::{set_tcp_maxseg, set_tcp_notsent_lowat, tcp_info};
 use crate::model::measurement::Direction;
 
 /// Bytes handed to the kernel per call.
@@ -36,6 +36,13 @@ const TAKE: usize = 256 << 10;
 /// doubles the value for its own bookkeeping. 1000 packets (`netdev_max_backlog`) are 1.5 MB.
 const SEND_BUFFERS: usize = 1 << 20;
 const SEND_BUFFER: (usize, usize) = (64 << 10, 256 << 10);
+/// Round trip up to which buffers of this size are enough: 1.6 Gbit/s. Beyond they grow with it, up
+/// to what the fastest line over half of the world needs.
+const NEAR: Duration = Duration::from_millis(5);
+const LARGEST_BUFFER: usize = 16 << 20;
+/// Round trip from which a receiver's buffer is set as well: before Linux 6.16 the kernel's own
+/// stops at 6 MB (`tcp_rmem`), which is 3 MB for a window.
+const FAR: Duration = Duration::from_millis(100);
 
 /// Size of the LAN's first bytes on a stream: a message with the run's name, the stream's number and
 /// one to prove.
@@ -73,7 +80,7 @@ pub(super) fn local(address: SocketAddr) -> io::Result<SocketAddr> {
     }
 }
 
-/// Opens all streams from the LAN, one by one.
+/// Opens all streams from the LAN at once.
 pub(super) fn connect(
     half: &mut Half,
     place: &SocketPlace,
@@ -81,7 +88,8 @@ pub(super) fn connect(
     ports: &[u16],
     stop: &AtomicBool,
 ) -> Result<()> {
-    let deadline = clock::monotonic() + CONNECT_DEADLINE;
+    // Of the next stream: a line of a few seconds takes as long for all of them as for one.
+    let deadline = || clock::monotonic() + CONNECT_DEADLINE;
     let [port] = ports else {
         return Err(Error::usage("load", "TCP has one port for all streams"));
     };
@@ -89,24 +97,28 @@ pub(super) fn connect(
     let what = format!("connect to {to}");
     let failed = |e: Errno| Error::new(ExitCode::Refused, what.clone(), e);
     let key = run.key();
-    let mut greeted = Vec::new();
+    let mut opening = Vec::new();
     for &direction in run.spec.directions() {
         for _ in 0..run.spec.streams {
-            let socket = open(place, to, run.spec.mss, deadline, stop)?;
-            let number = u32::try_from(greeted.len()).unwrap_or(u32::MAX);
-            let near = nonce().map_err(|e| Error::not_supported("make a nonce", e))?;
-            let mut greeting = udp::message(STREAM, key.name()).to_vec();
-            greeting.extend_from_slice(&number.to_be_bytes());
-            greeting.extend_from_slice(&near);
-            // Nothing was sent yet: so few bytes always fit.
-            rustix::net::send(&socket, &greeting, SendFlags::NOSIGNAL).map_err(failed)?;
-            greeted.push((direction, socket, number, near));
+            opening.push((direction, open(place, to, run.spec.mss)?));
         }
+    }
+    let mut greeted = Vec::new();
+    for (number, (direction, socket)) in (0_u32..).zip(opening) {
+        ready(&socket, PollFlags::OUT, deadline(), stop, &what)?;
+        sockopt::socket_error(&socket).and_then(|answer| answer).map_err(failed)?;
+        let near = nonce().map_err(|e| Error::not_supported("make a nonce", e))?;
+        let mut greeting = udp::message(STREAM, key.name()).to_vec();
+        greeting.extend_from_slice(&number.to_be_bytes());
+        greeting.extend_from_slice(&near);
+        // Nothing was sent yet: so few bytes always fit.
+        rustix::net::send(&socket, &greeting, SendFlags::NOSIGNAL).map_err(failed)?;
+        greeted.push((direction, socket, number, near));
     }
     let payload: Arc<[u8]> = payload().into();
     for (direction, socket, number, near) in greeted {
         let mut answer = [0; ANSWER];
-        let mut got = 0;
+        let (mut got, deadline) = (0, deadline());
         while got < ANSWER {
             ready(&socket, PollFlags::IN, deadline, stop, &what)?;
             let room = answer.get_mut(got..).unwrap_or_default();
@@ -208,7 +220,8 @@ pub(super) fn accept(
     stop: &AtomicBool,
 ) -> Result<()> {
     let what = "accept a TCP stream";
-    let deadline = clock::monotonic() + CONNECT_DEADLINE;
+    // The other side needs a round trip more than the first that it waits for.
+    let mut deadline = clock::monotonic() + 2 * CONNECT_DEADLINE;
     let directions = run.spec.directions();
     let per_direction = usize::try_from(run.spec.streams).unwrap_or(0);
     let all = directions.len() * per_direction;
@@ -241,6 +254,7 @@ pub(super) fn accept(
                     if let Some(place @ None) = places.get_mut(number) {
                         *place = Some(guest.socket);
                         missing -= 1;
+                        deadline = clock::monotonic() + 2 * CONNECT_DEADLINE;
                     }
                 }
             }
@@ -300,8 +314,10 @@ fn send(
     let piece = rate.map_or(CHUNK, |r| ((r * 0.005) as usize).clamp(1, CHUNK));
     let piece = payload.get(..piece).unwrap_or(payload);
     let mut sent = 0;
+    let mut backlog = Backlog::new(socket, started);
     while view.sending() {
         view.tick();
+        backlog.look(sent);
         if let Some(rate) = rate {
             view.pause_until(due(started, sent, rate));
         }
@@ -328,6 +344,55 @@ fn send(
         outcome.error = Some(error.into());
     }
     outcome
+}
+
+/// Bytes that may wait for their first transmission: as much as a fifth of a second carries, so that
+/// a slow line is not full of what must drain after the window.
+struct Backlog<'a> {
+    socket: &'a TcpStream,
+    bytes: u32,
+    looked: Duration,
+    sent: u64,
+}
+
+impl<'a> Backlog<'a> {
+    /// Interval at which the rate is looked at.
+    const LOOK: Duration = Duration::from_millis(100);
+    const SHARE: f64 = 0.2;
+    /// A few packets, so that the thread need not be woken for each.
+    const LEAST: u32 = 16 << 10;
+    /// As much as is handed over at once; beyond, the send buffer's size is bound enough.
+    const MOST: u32 = CHUNK as u32;
+
+    fn new(socket: &'a TcpStream, now: Duration) -> Self {
+        let mut backlog = Self { socket, bytes: 0, looked: now, sent: 0 };
+        backlog.set(Self::LEAST);
+        backlog
+    }
+
+    fn look(&mut self, sent: u64) {
+        let now = clock::monotonic();
+        let took = now.saturating_sub(self.looked);
+        if took < Self::LOOK {
+            return;
+        }
+        let rate = (sent - self.sent) as f64 / took.as_secs_f64();
+        (self.looked, self.sent) = (now, sent);
+        self.set((rate * Self::SHARE) as u32);
+    }
+
+    fn set(&mut self, bytes: u32) {
+        let bytes = match bytes.max(Self::LEAST) {
+            bytes if bytes >= Self::MOST => u32::MAX,
+            bytes => bytes,
+        };
+        if bytes != self.bytes
+            && let Err(error) = set_tcp_notsent_lowat(self.socket, bytes)
+        {
+            log::debug!("what waits in a send buffer can't be limited: {error}");
+        }
+        self.bytes = bytes;
+    }
 }
 
 fn receive(socket: &TcpStream, moved: &Moved, view: &mut RunView) -> Outcome {
@@ -367,12 +432,32 @@ fn prepare(socket: &TcpStream, role: Role, spec: &LoadSpec) -> io::Result<()> {
     socket.set_nonblocking(false)?;
     socket.set_read_timeout(Some(SOCKET_TIMEOUT))?;
     socket.set_write_timeout(Some(SOCKET_TIMEOUT))?;
-    if role == Role::Sender {
-        let streams = usize::try_from(spec.streams).unwrap_or(1).max(1);
-        let buffer = (SEND_BUFFERS / streams).clamp(SEND_BUFFER.0, SEND_BUFFER.1);
-        sockopt::set_socket_send_buffer_size(socket, buffer)?;
+    let trip = tcp_info(socket).ok().and_then(|info| info.shortest_round_trip);
+    let trip = trip.unwrap_or_default();
+    match role {
+        Role::Sender => {
+            let streams = usize::try_from(spec.streams).unwrap_or(1).max(1);
+            let near = (SEND_BUFFERS / streams).clamp(SEND_BUFFER.0, SEND_BUFFER.1);
+            if trip <= NEAR {
+                return Ok(sockopt::set_socket_send_buffer_size(socket, near)?);
+            }
+            let far = near as f64 * trip.as_secs_f64() / NEAR.as_secs_f64();
+            let far = (far as usize).min(LARGEST_BUFFER);
+            larger(sockopt::set_socket_send_buffer_size_force(socket, far));
+        }
+        Role::Receiver if trip >= FAR => {
+            larger(sockopt::set_socket_recv_buffer_size_force(socket, LARGEST_BUFFER));
+        }
+        Role::Receiver => {}
     }
     Ok(())
+}
+
+/// Without privileges the kernel's limit would hold for good; what grows by itself is larger.
+fn larger(done: rustix::io::Result<()>) {
+    if let Err(error) = done {
+        log::debug!("a buffer for a long line is left to the kernel: {error}");
+    }
 }
 
 /// The same algorithm on every machine, so that results compare: cubic is the kernel's own default.
@@ -383,13 +468,8 @@ fn congestion(socket: impl std::os::fd::AsFd) {
     }
 }
 
-fn open(
-    place: &SocketPlace,
-    to: SocketAddr,
-    mss: Option<u32>,
-    deadline: Duration,
-    stop: &AtomicBool,
-) -> Result<TcpStream> {
+/// Begins to connect.
+fn open(place: &SocketPlace, to: SocketAddr, mss: Option<u32>) -> Result<TcpStream> {
     let what = format!("connect to {to}");
     let family = if to.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let socket: OwnedFd = place.inside(&what, move || {
@@ -401,18 +481,10 @@ fn open(
         set_tcp_maxseg(&socket, mss).map_err(|e| Error::usage(format!("mss {mss}"), e))?;
     }
     congestion(&socket);
-    let failed = |e: io::Error| Error::new(ExitCode::Refused, what.clone(), e);
     match rustix::net::connect(&socket, &to) {
-        Ok(()) => {}
-        Err(Errno::INPROGRESS) => {
-            ready(&socket, PollFlags::OUT, deadline, stop, &what)?;
-            sockopt::socket_error(&socket)
-                .and_then(|answer| answer)
-                .map_err(|e| failed(e.into()))?;
-        }
-        Err(error) => return Err(failed(error.into())),
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket.into()),
+        Err(error) => Err(Error::new(ExitCode::Refused, what, error)),
     }
-    Ok(socket.into())
 }
 
 /// Waits until the socket is ready, in slices that look at the stop flag.

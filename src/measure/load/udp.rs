@@ -38,8 +38,9 @@ const MAGIC: u32 = u32::from_be_bytes(*b"lnrt");
 pub(super) const DATA: u32 = 2;
 const END: u32 = 3;
 const ANSWER: u32 = 4;
-/// Number of times that the end is announced, each with a wait for an answer.
-const END_TRIES: u32 = 15;
+/// Time for which the end is announced again and again, each with a wait for an answer: the answer
+/// to the first may need seconds.
+const END_PATIENCE: Duration = Duration::from_secs(8);
 /// Datagrams per system call. At a limited rate no more than 1 ms worth goes out at once.
 pub(super) const BATCH: usize = 64;
 /// Byte that fills a datagram behind its header.
@@ -108,7 +109,8 @@ pub(super) fn accept(
     run: &Run,
     stop: &AtomicBool,
 ) -> Result<()> {
-    let deadline = clock::monotonic() + CONNECT_DEADLINE;
+    // The other side needs a round trip more than the first that it waits for.
+    let mut deadline = clock::monotonic() + 2 * CONNECT_DEADLINE;
     let what = "accept a UDP flow";
     let failed = |e: io::Error| Error::new(ExitCode::Refused, what, e);
     let door = Door::new(run.key()).map_err(failed)?;
@@ -129,6 +131,7 @@ pub(super) fn accept(
                         one.socket.send(&packet).map_err(failed)?;
                     }
                     one.met = Some(peer);
+                    deadline = clock::monotonic() + 2 * CONNECT_DEADLINE;
                 }
             }
         }
@@ -177,7 +180,6 @@ pub(super) fn connect(
     ports: &[u16],
     stop: &AtomicBool,
 ) -> Result<()> {
-    let deadline = clock::monotonic() + CONNECT_DEADLINE;
     let what = format!("open a UDP flow to {}", run.address);
     let failed = |e: io::Error| Error::new(ExitCode::Refused, what.clone(), e);
     let any: SocketAddr =
@@ -197,6 +199,7 @@ pub(super) fn connect(
             let listener = if sends { frames_wanted(place, run)? } else { None };
             let peer = SocketAddr::new(run.address, *port);
             socket.connect(peer).map_err(failed)?;
+            let deadline = clock::monotonic() + CONNECT_DEADLINE;
             key.greet(&socket, || still_waiting(deadline, stop, &what).map_err(Tried::Over))
                 .map_err(|tried| match tried {
                     Tried::Over(error) => error,
@@ -347,10 +350,8 @@ fn send(
         Err(error) => outcome.error = outcome.error.or(Some(error.into())),
     }
     let mut answer = [0u8; REPORT];
-    for _ in 0..END_TRIES {
-        if view.aborted() {
-            break;
-        }
+    let until = clock::monotonic() + END_PATIENCE;
+    while !view.aborted() && clock::monotonic() < until {
         if let Err(error) = socket.send(&message(END, next)) {
             outcome.error.get_or_insert(error);
             clock::sleep(Duration::from_millis(20));

@@ -23,10 +23,14 @@ use crate::model::measurement::Direction;
 pub(super) const SOCKET_TIMEOUT: Duration = Duration::from_millis(100);
 /// Interval at which a wait checks the stop flag.
 const SLICE: Duration = Duration::from_millis(10);
-/// Time within which all connections together must be open.
-pub(super) const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
-/// Time within which payload under way must arrive after the senders stopped.
+/// Time within which the next connection must be open: two round trips of four seconds, or a first
+/// packet that is lost three times.
+pub(super) const CONNECT_DEADLINE: Duration = Duration::from_secs(8);
+/// Time after which payload under way is given up when nothing of it arrives, beside a few round
+/// trips.
 pub(super) const DRAIN_DEADLINE: Duration = Duration::from_secs(3);
+/// Time after which it is not waited for any more although some of it arrives.
+pub(super) const DRAIN_LIMIT: Duration = Duration::from_secs(30);
 /// A generator thread holds no more on its stack than a few buffers' addresses; the default of
 /// 2 MiB would reserve 1 GiB for 512 threads.
 const STACK: usize = 128 << 10;
@@ -158,8 +162,39 @@ pub(super) struct Window {
     pub(super) moved: Vec<u64>,
     /// Seconds since it opened, and the bytes moved by then, per stream; the last is its close.
     pub(super) pieces: Vec<(f64, Vec<u64>)>,
+    /// Bytes moved in all by its close, per stream.
+    pub(super) closed: Vec<u64>,
+    /// Segments that came in it, per stream; `None` where nobody counts them.
+    pub(super) arrived: Vec<Option<Arrived>>,
     /// True if the window was not cut short.
     pub(super) whole: bool,
+}
+
+/// Segments of a stream that came at its receiver, whatever their order.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrived {
+    /// Before any payload of the load.
+    pub(super) before: u64,
+    /// In the window.
+    pub(super) within: f64,
+}
+
+/// Segments per stream at a time of the window: it takes a moment to ask for all of them.
+type Arrivals = (Duration, Vec<Option<u64>>);
+
+fn arrived(
+    before: &Arrivals,
+    open: &Arrivals,
+    close: &Arrivals,
+    seconds: f64,
+) -> Vec<Option<Arrived>> {
+    let share = seconds / close.0.saturating_sub(open.0).as_secs_f64();
+    let all = before.1.iter().zip(&open.1).zip(&close.1);
+    all.map(|((before, open), close)| {
+        let within = close.as_ref()?.saturating_sub((*open)?) as f64 * share;
+        Some(Arrived { before: (*before)?, within }).filter(|_| share.is_finite())
+    })
+    .collect()
 }
 
 impl Workers {
@@ -248,6 +283,7 @@ impl Workers {
         spec: &LoadSpec,
         start: Duration,
         streams: Vec<Arc<Moved>>,
+        arrivals: impl Fn() -> Vec<Option<u64>> + Send + 'static,
     ) -> io::Result<JoinHandle<Window>> {
         let shared = Arc::clone(&self.shared);
         let (omit, seconds) = (spec.omit, spec.seconds);
@@ -256,11 +292,14 @@ impl Workers {
                 clock::wait_until(from + Duration::from_secs_f64(seconds), SLICE, &shared.done)
             };
             let read = || -> Vec<u64> { streams.iter().map(|m| m.get()).collect() };
+            let arrivals = || -> Arrivals { (clock::monotonic(), arrivals()) };
+            let first = arrivals();
             let began = after(start, 0.0);
             shared.open_gate();
             let omitted = began && after(start, omit);
             let open = clock::monotonic();
             let before = read();
+            let opened = arrivals();
             shared.phase.store(1, Ordering::Relaxed);
             let mut pieces: Vec<(f64, Vec<u64>)> = Vec::new();
             let mut piece = || {
@@ -278,18 +317,22 @@ impl Workers {
             }
             let whole = whole && after(open, seconds);
             let close = piece();
+            let last = arrivals();
             shared.phase.store(2, Ordering::Relaxed);
             shared.done.store(true, Ordering::Relaxed);
             let moved = pieces.last().map(|(_, moved)| moved.clone()).unwrap_or_default();
-            Window { seconds: close.saturating_sub(open).as_secs_f64(), moved, pieces, whole }
+            let closed = before.iter().zip(&moved).map(|(before, moved)| before + moved).collect();
+            let seconds = close.saturating_sub(open).as_secs_f64();
+            let arrived = arrived(&first, &opened, &last, seconds);
+            Window { seconds, moved, pieces, closed, arrived, whole }
         };
         std::thread::Builder::new().name("load-time".into()).stack_size(STACK).spawn(work)
     }
 
-    /// Tells the senders to stop and waits for them until `deadline` (monotonic).
-    pub(super) fn quiet(&self, deadline: Duration) {
+    /// Tells the senders to stop; the number of them that have not yet.
+    pub(super) fn quiet(&self) -> usize {
         self.shared.done.store(true, Ordering::Relaxed);
-        self.wait(deadline, &self.shared.senders);
+        self.shared.senders.load(Ordering::Acquire)
     }
 
     /// Tells the receivers that nobody sends any more, and waits until `deadline` for what is under
@@ -297,16 +340,12 @@ impl Workers {
     pub(super) fn finish(&self, deadline: Duration, cut: impl Fn()) {
         self.shared.done.store(true, Ordering::Relaxed);
         self.shared.over.store(true, Ordering::Relaxed);
-        self.wait(deadline, &self.shared.alive);
+        while self.shared.alive.load(Ordering::Acquire) > 0 && clock::monotonic() < deadline {
+            clock::sleep(Duration::from_millis(2));
+        }
         if self.shared.alive.load(Ordering::Acquire) > 0 {
             self.shared.abort.store(true, Ordering::Relaxed);
             cut();
-        }
-    }
-
-    fn wait(&self, deadline: Duration, threads: &AtomicUsize) {
-        while threads.load(Ordering::Acquire) > 0 && clock::monotonic() < deadline {
-            clock::sleep(Duration::from_millis(2));
         }
     }
 

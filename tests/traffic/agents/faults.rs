@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::hosts::{Hosts, json, refusals, unshare, why};
 use super::{PATIENCE, Running, alone, bench, output, pair, stderr};
+use crate::shaped::{Line, Way};
 
 #[test]
 #[ignore = "slow: make test runs it"]
@@ -132,4 +133,25 @@ fn behind(agent: &str, change: fn(String) -> String) -> String {
         }
     });
     address
+}
+
+#[test]
+#[ignore = "slow: make test runs it"]
+fn a_far_side_600_ms_away_over_a_slow_line_is_measured_and_not_lost() {
+    let _alone = alone();
+    let Some(hosts) = Hosts::start("far", false) else { return };
+    let way = Way::of(2.0, 300);
+    let Some(line) = Line::between(&hosts.lab, way, way, 1500) else {
+        eprintln!("SKIPPED wire: a far side: ip, ethtool or packet sockets are missing");
+        return;
+    };
+    let found = hosts.bench(&["--direction", "up", "-P", "4"]);
+    assert_eq!(refusals(&found), [], "{found}");
+    let mbit = found["runs"][0]["flows"][0]["goodput"].as_f64().unwrap() / 1e6;
+    // What controller and agents say to each other takes the same line.
+    let capacity = 2.0 * 1448.0 / 1514.0;
+    assert!((capacity * 0.93..capacity * 1.015).contains(&mbit), "{mbit} of {capacity}: {found}");
+    let notes = found["runs"][0]["notes"].to_string();
+    assert!(notes.contains("too short for this line"), "{notes}");
+    drop(line);
 }
