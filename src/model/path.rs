@@ -130,6 +130,10 @@ pub struct IptablesTable {
     pub rules: u32,
     /// Rules in the chains PREROUTING, FORWARD and POSTROUTING, and in those that they jump to.
     pub forward_rules: u32,
+    /// Those that a packet of an established connection meets at most; `None` where it was not looked
+    /// for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub established_rules: Option<u32>,
     /// True if some of those masquerades or rewrites the source.
     pub nat: bool,
     /// Devices that masquerade rules name as outgoing.

@@ -33,6 +33,7 @@ pub mod process;
 pub mod qdisc;
 pub mod route;
 pub mod rtnl;
+mod rule_walk;
 pub mod sandbox;
 pub mod sched;
 pub mod socket;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use super::netlink::{Attrs, Message, NlFamily, NlmF, Socket, attribute, attributes, text};
+use super::rule_walk::{Chain, Rule, Walk, is_established};
 use crate::model::path::{Flowtable, Nftables};
 
 // linux/netfilter/nfnetlink.h, linux/netfilter/nf_tables.h
@@ -33,10 +34,12 @@ const NF_ACCEPT: u32 = 1;
 const CT_KEY: u16 = 2;
 const CT_STATE: u32 = 0;
 const BITWISE_MASK: u16 = 4;
+// linux/netfilter/nf_tables_compat.h
+const MATCH_NAME: u16 = 1;
+const MATCH_REV: u16 = 2;
+const MATCH_INFO: u16 = 3;
 /// NF_CT_STATE_BIT(IP_CT_ESTABLISHED): the only byte that is not 0 has it, in either order of bytes.
 const ESTABLISHED: u8 = 2;
-/// The kernel lets jumps nest 16 deep (NFT_JUMP_STACK_SIZE).
-const DEEPEST: usize = 16;
 const IMMEDIATE_DATA: u16 = 2;
 const LOOKUP_DREG: u16 = 3;
 /// NFTA_EXTHDR_OP, NFT_EXTHDR_OP_TCPOPT; NFTA_EXTHDR_SREG is there when the option is written.
@@ -70,88 +73,6 @@ pub fn count() -> io::Result<Nftables> {
     // Flowtables came later than rules (kernel 4.16).
     let flowtables = list(NFT_MSG_GETFLOWTABLE).unwrap_or_default();
     Ok(tell(&chains, &rules, &flowtables))
-}
-
-/// Family, table, chain.
-type Chain = (u8, String, String);
-
-#[derive(Default)]
-struct Rule {
-    /// Device that it wants the packet to leave by.
-    outgoing: Option<String>,
-    jump: Option<String>,
-    by_map: bool,
-    source_nat: bool,
-    clamps: bool,
-    /// It takes some packets only.
-    matches: bool,
-    /// It accepts packets of established connections, whatever else they are.
-    accepts_established: bool,
-}
-
-/// Rules that a packet of an established connection meets at most.
-struct Walk<'a> {
-    all: &'a BTreeMap<Chain, Vec<Rule>>,
-    base: &'a BTreeSet<Chain>,
-    /// Rules from the top of a chain, and whether it is accepted there; 0 while it is being counted.
-    known: BTreeMap<Chain, (u32, bool)>,
-    /// The most that a map of a table may lead to.
-    maps: BTreeMap<(u8, String), u32>,
-}
-
-impl Walk<'_> {
-    fn chain(&mut self, chain: &Chain, depth: usize) -> (u32, bool) {
-        if let Some(known) = self.known.get(chain) {
-            return *known;
-        }
-        self.known.insert(chain.clone(), (0, false));
-        let mut told = (0_u32, false);
-        // What is met on a way that ends early, against what follows.
-        let mut early = 0_u32;
-        let all = self.all;
-        for rule in all.get(chain).into_iter().flatten().filter(|_| depth <= DEEPEST) {
-            told.0 = told.0.saturating_add(1);
-            if rule.accepts_established {
-                told.1 = true;
-                break;
-            }
-            let inner = match &rule.jump {
-                Some(name) => self.chain(&(chain.0, chain.1.clone(), name.clone()), depth + 1),
-                None if rule.by_map => (self.map(chain, depth), false),
-                None => continue,
-            };
-            match (inner.1, rule.matches) {
-                (true, true) => early = early.max(told.0.saturating_add(inner.0)),
-                (accepted, _) => {
-                    told = (told.0.saturating_add(inner.0), accepted);
-                    if accepted {
-                        break;
-                    }
-                }
-            }
-        }
-        told.0 = told.0.max(early);
-        self.known.insert(chain.clone(), told);
-        told
-    }
-
-    /// A map leads to one chain of its table, and which is not known here.
-    fn map(&mut self, chain: &Chain, depth: usize) -> u32 {
-        let table = (chain.0, chain.1.clone());
-        if let Some(known) = self.maps.get(&table) {
-            return *known;
-        }
-        self.maps.insert(table.clone(), 0);
-        let all = self.all;
-        let mut most = 0;
-        for other in all.keys().filter(|c| c.0 == table.0 && c.1 == table.1) {
-            if !self.base.contains(other) {
-                most = most.max(self.chain(other, depth + 1).0);
-            }
-        }
-        self.maps.insert(table, most);
-        most
-    }
 }
 
 pub(super) fn tell(chains: &[Vec<u8>], rules: &[Vec<u8>], flowtables: &[Vec<u8>]) -> Nftables {
@@ -210,7 +131,7 @@ pub(super) fn tell(chains: &[Vec<u8>], rules: &[Vec<u8>], flowtables: &[Vec<u8>]
             }
         }
     }
-    let mut walk = Walk { all: &all, base: &base, known: BTreeMap::new(), maps: BTreeMap::new() };
+    let mut walk = Walk::new(&all, &base);
     let established =
         filters.iter().fold(0_u32, |sum, chain| sum.saturating_add(walk.chain(chain, 0).0));
     Nftables {
@@ -291,6 +212,17 @@ impl State {
     fn see(&mut self, kind: &str, data: &[u8]) {
         let value = |attr: u16| attribute(data, attr).and_then(|d| attribute(d, DATA_VALUE));
         match kind {
+            // iptables-nft keeps the old matches, by name.
+            "match" if attribute(data, MATCH_NAME).map(text).as_deref() == Some("comment") => {}
+            "match" => {
+                let name = attribute(data, MATCH_NAME).map(text).unwrap_or_default();
+                let revision = attribute(data, MATCH_REV).and_then(be32).unwrap_or(0);
+                let info = attribute(data, MATCH_INFO).unwrap_or_default();
+                match is_established(&name, u8::try_from(revision).unwrap_or(0), info) {
+                    true => self.loaded = true,
+                    false => self.more = true,
+                }
+            }
             "ct" if attribute(data, CT_KEY).and_then(be32) == Some(CT_STATE) => self.loaded = true,
             "bitwise" => {
                 self.other |=
@@ -435,6 +367,20 @@ mod tests {
         let vmap: Vec<Vec<u8>> =
             [new_rule("forward", &[state, map])].into_iter().chain(many()).collect();
         assert_eq!(met(&vmap), Some(1));
+        // As iptables-nft writes `-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT`; and with
+        // `--ctdir ORIGINAL` too, which half of the packets do not have.
+        let old = |flags: u16| {
+            let mut info = [0; 164];
+            info[146..148].copy_from_slice(&flags.to_ne_bytes());
+            info[150..152].copy_from_slice(&6_u16.to_ne_bytes());
+            let data = Attrs::new().text(MATCH_NAME, "conntrack").be32(MATCH_REV, 3);
+            let accept = Attrs::new().be32(VERDICT_CODE, NF_ACCEPT);
+            let accept = Attrs::new().nest(IMMEDIATE_DATA, &Attrs::new().nest(2, &accept));
+            let matched = ("match", data.bytes(MATCH_INFO, &info));
+            new_rule("forward", &[matched, ("counter", Attrs::new()), ("immediate", accept)])
+        };
+        let compat = |flags| met(&[old(flags)].into_iter().chain(many()).collect::<Vec<_>>());
+        assert_eq!((compat(1), compat(1 | 1 << 12)), (Some(1), Some(901)));
         // Behind a jump that every packet takes it ends there, behind another one it may.
         let behind = [new_rule("forward", &[jump("zone")]), accepts("zone", 2), plain("forward")];
         assert_eq!(met(&behind), Some(2));

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 
+use super::rule_walk::{Rule, Walk, is_established};
 use crate::model::loss::{DropRule, Leg};
 use crate::model::order::OneByOne;
 use crate::model::path::IptablesTable;
@@ -81,6 +82,8 @@ pub fn count(ipv6: bool, table: &str) -> io::Result<IptablesTable> {
     let (layout, info, blob) = fetch(ipv6, table)?;
     let mut told = tell(layout, &info, &blob);
     (told.table, told.ipv6) = (table.to_owned(), ipv6);
+    // Rules of NAT see the first packet of a connection only.
+    told.established_rules = told.established_rules.map(|n| if table == "nat" { 0 } else { n });
     Ok(told)
 }
 
@@ -148,6 +151,10 @@ struct Entry {
     packets: u64,
     /// The name that a user's chain begins with.
     chain: String,
+    /// It takes some packets only.
+    matches: bool,
+    /// It accepts packets of established connections, whatever else they are.
+    accepts_established: bool,
 }
 
 /// Facts about both kinds of table, if their answers, one after the other, were `bytes`.
@@ -197,12 +204,28 @@ fn tell(layout: Layout, info: &[u8], blob: &[u8]) -> IptablesTable {
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let reached = || chains.iter().filter(|(start, _)| met.contains(start)).flat_map(|(_, r)| r);
     let rewrites = |r: &&Entry| matches!(r.target.as_str(), "MASQUERADE" | "SNAT" | "NETMAP");
+    let name = |start: usize| (0, String::new(), format!("{start:x}"));
+    let walked = chains.iter().map(|(start, rules)| {
+        let rules = rules.iter().map(|rule| Rule {
+            jump: rule.verdict.and_then(|to| Some(name(usize::try_from(to).ok()?).2)),
+            matches: rule.matches,
+            accepts_established: rule.accepts_established,
+            ..Rule::default()
+        });
+        (name(*start), rules.collect())
+    });
+    let (walked, base) = (walked.one_by_one(), BTreeSet::new());
+    let mut walk = Walk::new(&walked, &base);
+    let starts = hooks.iter().filter(|(hook, _)| FORWARDED.contains(hook));
+    let established = starts.map(|(_, start)| walk.chain(&name(*start), 0).0);
+    let established = established.fold(0, u32::saturating_add);
     let offload: Vec<&Entry> = reached().filter(|r| r.target == "FLOWOFFLOAD").collect();
     let devices: BTreeSet<String> =
         reached().filter(rewrites).filter_map(|r| r.outgoing.clone()).one_by_one();
     IptablesTable {
         rules: count(chains.values().map(Vec::len).sum()),
         forward_rules: count(reached().count()),
+        established_rules: Some(established),
         nat: reached().any(|r| rewrites(&r)),
         masquerade_devices: devices.into_iter().collect(),
         clamps_mss: Some(reached().any(|r| r.target == "TCPMSS")),
@@ -272,6 +295,51 @@ fn tell_drops(layout: Layout, ipv6: bool, table: &str, info: &[u8], blob: &[u8])
     found
 }
 
+/// The matches of a rule.
+#[derive(Default)]
+struct Matches {
+    /// One takes packets of established connections.
+    established: bool,
+    /// Others leave some packets out.
+    more: bool,
+}
+
+impl Matches {
+    /// Reads the rule up to its target.
+    fn of(layout: Layout, rule: &[u8]) -> Self {
+        let mut found = Self::default();
+        // Addresses, devices, protocol; not the flags, where a goto is told from a jump.
+        let plain = rule.get(..=layout.inverted).unwrap_or_default();
+        let parts = plain.iter().enumerate().filter(|(at, _)| at + 1 != layout.inverted);
+        found.more = parts.into_iter().any(|(_, byte)| *byte != 0);
+        let mut at = (layout.offsets + 8).next_multiple_of(align_of::<u64>()) + 16;
+        // struct xt_entry_match: as the target's head.
+        while let Some(length) = u16_at(rule, at).map(usize::from).filter(|n| *n >= TARGET) {
+            let Some(one) = rule.get(at..at + length) else { break };
+            let name = text(one.get(2..TARGET - 1).unwrap_or_default());
+            let revision = one.get(TARGET - 1).copied().unwrap_or(0);
+            let data = one.get(TARGET..).unwrap_or_default();
+            match name.as_str() {
+                "comment" => {}
+                _ if is_established(&name, revision, data) => found.established = true,
+                _ => found.more = true,
+            }
+            at += length;
+        }
+        found
+    }
+
+    fn any(&self) -> bool {
+        self.established || self.more
+    }
+}
+
+/// Text up to a NUL.
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
+}
+
 /// The rule at a place, and the place of the next one.
 fn entry(layout: Layout, blob: &[u8], at: usize) -> Option<(Entry, usize)> {
     let rest = blob.get(at..)?;
@@ -279,10 +347,6 @@ fn entry(layout: Layout, blob: &[u8], at: usize) -> Option<(Entry, usize)> {
     let length = usize::from(u16_at(rest, layout.offsets + 2)?);
     let rest = rest.get(..length).filter(|_| length > 0)?;
     let target = rest.get(target_at..)?;
-    let text = |bytes: &[u8]| {
-        let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
-        String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
-    };
     let name = text(target.get(2..TARGET - 1)?);
     let word = u32_at(target, TARGET).unwrap_or(0);
     let verdict = i32::from_ne_bytes(word.to_ne_bytes());
@@ -291,7 +355,12 @@ fn entry(layout: Layout, blob: &[u8], at: usize) -> Option<(Entry, usize)> {
     let packets = rest.get(counters..counters + 8).and_then(|b| b.try_into().ok());
     let inverted = rest.get(layout.inverted)? & INVERTED_OUT != 0;
     let outgoing = text(rest.get(layout.addresses + 16..layout.addresses + 32)?);
+    let matches = Matches::of(layout, rest.get(..target_at)?);
+    // -NF_ACCEPT - 1.
+    let accepts = name.is_empty() && verdict == -2;
     let entry = Entry {
+        matches: matches.any(),
+        accepts_established: accepts && matches.established && !matches.more,
         outgoing: Some(outgoing).filter(|name| !name.is_empty() && !inverted),
         // A jump to the very next rule is what a rule without a target is stored as.
         verdict: name.is_empty().then_some(verdict).filter(|to| *to >= 0),
@@ -397,6 +466,11 @@ mod tests {
             "iptables-legacy -w -A INPUT -p tcp --dport 22 -j ACCEPT",
             "iptables-legacy -w -N unused",
             "iptables-legacy -w -A unused -j DROP",
+            "iptables-legacy -w -t mangle -A FORWARD -m conntrack --ctstate NEW -j ACCEPT",
+            "iptables-legacy -w -t mangle -A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT",
+            "iptables-legacy -w -t mangle -A FORWARD -s 198.18.0.0/15 -j ACCEPT",
+            "iptables-legacy -w -t raw -A PREROUTING -p tcp -m state --state ESTABLISHED -j ACCEPT",
+            "iptables-legacy -w -t raw -A PREROUTING -s 198.18.0.0/15",
             "iptables-legacy -w -t nat -A POSTROUTING -o wan7 -j MASQUERADE",
             "ip6tables-legacy -w -A FORWARD -o wan7 -j DROP",
         ] {
@@ -407,7 +481,12 @@ mod tests {
         let told = |ipv6, table: &'static str| netns.run(move || count(ipv6, table)).unwrap();
         let filter = told(false, "filter").unwrap();
         assert_eq!((filter.rules, filter.forward_rules, filter.nat), (5, 3, false), "{filter:?}");
+        // The third rule of mangle is behind one that accepts established connections; raw's first
+        // accepts some of them only.
+        let met = |table| told(false, table).unwrap().established_rules;
+        assert_eq!((met("mangle"), met("raw"), met("filter")), (Some(2), Some(2), Some(3)));
         let nat = told(false, "nat").unwrap();
+        assert_eq!(nat.established_rules, Some(0));
         assert_eq!((nat.rules, nat.forward_rules, nat.nat), (1, 1, true), "{nat:?}");
         assert_eq!(nat.masquerade_devices, ["wan7"]);
         let v6 = told(true, "filter").unwrap();

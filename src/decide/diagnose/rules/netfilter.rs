@@ -79,7 +79,8 @@ fn rules(subject: &Subject<'_>) -> Looked {
     let nft = exact.or(path.nftables.as_ref().map(|n| n.forward_rules)).unwrap_or(0);
     // Rules of NAT see the first packet of a connection only.
     let tables = path.iptables_rules.iter().filter(|t| !t.ipv6 && t.table != "nat");
-    let old = tables.map(|t| t.forward_rules).sum::<u32>();
+    let old = tables.map(|t| t.established_rules.unwrap_or(t.forward_rules));
+    let old = old.fold(0, u32::saturating_add);
     let all = nft.saturating_add(old);
     if all < AS_MUCH_AS_NAT / 5 || subject.forwards() == Some(false) {
         return Ok(Vec::new());
@@ -102,7 +103,7 @@ fn rules(subject: &Subject<'_>) -> Looked {
     }
     if old > 0 {
         found = found.seen(
-            "iptables-save: rules reached from PREROUTING, FORWARD, POSTROUTING, without those of nat",
+            "iptables-save: rules from PREROUTING, FORWARD, POSTROUTING that established packets meet",
             old,
         );
     }
