@@ -27,6 +27,10 @@ pub struct NicSettings {
     /// `advertised` that it offers, `partner` that the other end offers, each where it is told
     /// (ETHTOOL_MSG_LINKMODES_GET, kernel 5.6).
     pub speeds: Option<Numbers>,
+    /// Energy-efficient Ethernet: `active`, `enabled`, `tx-lpi` (0 or 1), `tx-lpi-timer` in us
+    /// (ETHTOOL_MSG_EEE_GET, kernel 5.8).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eee: Option<Numbers>,
     /// How received packets are spread over the queues.
     pub rss: Option<Rss>,
     /// Rules that steer flows to queues (n-tuple filters): `rules` there are, `rules-max` there is

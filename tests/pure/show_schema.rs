@@ -191,14 +191,16 @@ fn every_field_that_there_can_be_is_described() {
     device.settings.rss = Some(Default::default());
     (device.receiving, device.tag) = (Some(Default::default()), Some(Default::default()));
     (device.radio, device.ingress_to) = (Some("phy0".into()), Some("ifb0".into()));
-    device.settings.ntuple = Some(Default::default());
+    (device.settings.ntuple, device.settings.eee) =
+        (Some(Default::default()), Some(Default::default()));
     full.netdevs = vec![device];
     full.irqs = vec![Irq { rx: vec![0, 1], tx: vec![2], ..Irq::default() }];
     full.radios = vec![Default::default()];
     full.evidence = Some(evidence());
     full.path.nftables =
         Some(Nftables { flowtables: vec![Default::default()], ..Default::default() });
-    full.path.iptables_rules = vec![IptablesTable::default()];
+    full.path.iptables_rules =
+        vec![IptablesTable { established_rules: Some(1), ..IptablesTable::default() }];
     full.path.bound = Some(BoundFlows { by: "ctnetlink".into(), ..BoundFlows::default() });
     full.path.engines = vec![Engine::default()];
     (full.path.can_offload, full.path.firewall) = (true, true);

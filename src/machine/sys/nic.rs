@@ -39,6 +39,9 @@ pub(super) const COALESCE: &[&str] = &[
 ];
 const PAUSE_GET: u8 = 21;
 const PAUSE: &[&str] = &["autoneg", "rx", "tx"];
+/// ETHTOOL_MSG_EEE_GET (kernel 5.8); the modes of both ends are told from number 2 on, and left out.
+const EEE_GET: u8 = 23;
+const EEE: &[&str] = &["", "", "active", "enabled", "tx-lpi", "tx-lpi-timer"];
 const PAUSE_STATS: u16 = 5;
 const PAUSE_STATS_NAMES: [(u16, &str); 2] = [(2, "tx_pause_frames"), (3, "rx_pause_frames")];
 const LINKMODES_GET: u8 = 4;
@@ -93,6 +96,7 @@ fn by_netlink(device: &str) -> io::Result<NicSettings> {
     let pause = ask(PAUSE_GET)?;
     let rss = ask(RSS_GET)?;
     let modes = ask(LINKMODES_GET)?;
+    let eee = ask(EEE_GET)?;
     let numbers = |body: Option<Vec<u8>>, names| {
         body.map(|body| numbers(genl::payload(&body), names)).filter(|n| !n.is_empty())
     };
@@ -101,6 +105,7 @@ fn by_netlink(device: &str) -> io::Result<NicSettings> {
         rings: numbers(rings, RINGS),
         coalesce: numbers(coalesce, COALESCE),
         pause: numbers(pause, PAUSE),
+        eee: numbers(eee, EEE),
         rss: rss.and_then(|body| read_rss(genl::payload(&body))),
         speeds: modes.map(|body| speeds(genl::payload(&body))).filter(|n| !n.is_empty()),
         ..NicSettings::default()
@@ -155,7 +160,8 @@ fn speeds(body: &[u8]) -> Numbers {
 pub(super) fn numbers(body: &[u8], names: &[&str]) -> Numbers {
     attributes(body)
         .filter_map(|(kind, value)| {
-            let name = names.get(usize::from(kind).checked_sub(2)?)?;
+            let place = usize::from(kind).checked_sub(2)?;
+            let name = names.get(place).filter(|name| !name.is_empty())?;
             let number = match value {
                 [one] => u64::from(*one),
                 _ => u64::from(u32_at(value, 0)?),
@@ -305,6 +311,23 @@ mod tests {
         let found = read_pause(Attrs::new().nest(PAUSE_STATS, &stats).as_slice());
         assert_eq!(found.into_iter().collect::<Vec<_>>(), [("tx_pause_frames".to_owned(), 7)]);
         assert_eq!(pause_frames("no-such-dev"), Numbers::new());
+    }
+
+    /// Derived from Documentation/networking/ethtool-netlink.rst (EEE_GET).
+    #[test]
+    fn energy_efficient_ethernet_is_read_without_its_modes() {
+        let modes = Attrs::new().u32(2, 4).bytes(4, &[0x28, 0, 0, 0]);
+        let body = Attrs::new()
+            .nest(HEADER, &header("eth0"))
+            .nest(2, &modes)
+            .nest(3, &modes)
+            .bytes(4, &[1])
+            .bytes(5, &[1])
+            .bytes(6, &[0])
+            .u32(7, 20);
+        let found = numbers(body.as_slice(), EEE);
+        let found: Vec<_> = found.iter().map(|(name, n)| (name.as_str(), *n)).collect();
+        assert_eq!(found, [("active", 1), ("enabled", 1), ("tx-lpi", 0), ("tx-lpi-timer", 20)]);
     }
 
     #[test]

@@ -60,6 +60,7 @@ fn facts(d: &NetDev) -> Vec<(&'static str, String)> {
     add("rings", numbers(&s.rings));
     add("coalescing", numbers(&s.coalesce));
     add("pause", numbers(&s.pause));
+    add("eee", numbers(&s.eee));
     add("rss", s.rss.as_ref().map(rss));
     add("ntuple", ntuple(d));
     add("napi", napi(d));

@@ -1,6 +1,6 @@
 //! Links: speed, duplex, pause, damaged frames.
 
-use crate::decide::diagnose::subject::count;
+use crate::decide::diagnose::subject::{count, listed};
 use crate::decide::diagnose::{Found, Load, Looked, Rule, Subject};
 use crate::model::condition::Condition;
 use crate::model::finding::{Confidence, Severity};
@@ -54,7 +54,58 @@ pub(super) const RULES: &[Rule] = &[
         load: Load::Better,
         look: flaps,
     },
+    Rule {
+        id: "eee",
+        what: "energy-efficient Ethernet in use at a port where it lost packets or links",
+        costs: "the link sleeps between packets, and some pairs of PHYs wake badly: on a Raspberry Pi 4 \
+                packets were lost and the port hardly answered, behind an MT7530 links went down again and \
+                again; elsewhere it costs microseconds for a packet after a pause. How much that is here \
+                was not measured",
+        source: "raspberrypi/linux issue 4289; openwrt issue 17351; IEEE 802.3, clause 78",
+        reads: "ethtool --show-eee of each port, its driver, carrier_changes, damaged frames",
+        load: Load::Apart,
+        look: eee,
+    },
 ];
+
+/// Drivers under which it is known to have lost packets or links.
+const WAKES_BADLY: &[&str] = &["bcmgenet", "mt7530", "mt7530-mdio", "mt7530-mmio"];
+
+fn eee(subject: &Subject<'_>) -> Looked {
+    if subject.ports().all(|d| d.settings.eee.is_none()) {
+        return Err("no port tells whether it saves energy (EEE)".into());
+    }
+    let told = |d: &NetDev, name: &str| d.settings.eee.as_ref().and_then(|e| e.get(name)).copied();
+    let active: Vec<&NetDev> =
+        subject.ports().filter(|d| told(d, "active").is_some_and(|on| on != 0)).collect();
+    let suspect = |d: &NetDev| {
+        let flaps = subject.device(&d.name).and_then(|c| c.carrier_changes).unwrap_or(0) >= 40;
+        let known = d.driver.as_deref().is_some_and(|driver| WAKES_BADLY.contains(&driver));
+        flaps || known || counted(subject, d, is_damage).0 >= 100
+    };
+    let (bad, plain): (Vec<&NetDev>, Vec<&NetDev>) = active.into_iter().partition(|d| suspect(d));
+    let found = [(bad, Severity::Notice), (plain, Severity::Info)].into_iter();
+    let found = found.filter(|(devices, _)| !devices.is_empty()).map(|(devices, severity)| {
+        let names = listed(devices.iter().map(|d| d.name.as_str()));
+        let title = format!("energy-efficient Ethernet is active on {names}");
+        let one = Found::new(severity, title).sure(Confidence::Possible);
+        devices.iter().fold(one, |one, device| {
+            let name = &device.name;
+            let changes = subject.device(name).and_then(|c| c.carrier_changes);
+            let one = one.seen(format!("ethtool --show-eee {name}"), "enabled, active");
+            let one = match changes {
+                Some(changes) => {
+                    one.seen(format!("/sys/class/net/{name}/carrier_changes"), changes)
+                }
+                None => one,
+            };
+            one.remedy(format!(
+                "ethtool --set-eee {name} eee off  # and see whether it gets better"
+            ))
+        })
+    });
+    Ok(found.collect())
+}
 
 fn flaps(subject: &Subject<'_>) -> Looked {
     let known = |d: &NetDev| subject.device(&d.name).and_then(|c| c.carrier_changes);
@@ -225,14 +276,17 @@ fn received(subject: &Subject<'_>, device: &NetDev) -> Option<u64> {
     Some(all.saturating_sub(before))
 }
 
+fn is_damage(name: &str) -> bool {
+    name.contains("crc") || name.contains("fcs")
+}
+
 fn damaged(subject: &Subject<'_>) -> Looked {
     if subject.ports().next().is_none() {
         return Err("there is no network card".into());
     }
-    let crc = |name: &str| name.contains("crc") || name.contains("fcs");
     let mut found = Vec::new();
     for device in subject.ports() {
-        let (errors, when) = counted(subject, device, crc);
+        let (errors, when) = counted(subject, device, is_damage);
         if errors == 0 {
             continue;
         }
