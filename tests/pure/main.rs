@@ -27,6 +27,7 @@ mod misuse;
 mod mlrsearch_oracle;
 mod outcomes;
 mod plans;
+mod plants;
 mod reasons;
 mod replay;
 mod report;

@@ -131,6 +131,8 @@ fn set(machine: &mut Snapshot, knob: &Knob, value: &Value) {
         (Knob::Service { name }, Value::Switch(false)) => {
             machine.services.retain(|s| s.name != *name);
         }
+        // What a program would do then can't be told.
+        (Knob::Service { .. }, Value::Switch(true)) => {}
         (Knob::PacketSteering, Value::Word(word)) => {
             machine.path.openwrt.insert("packet_steering".into(), word.clone());
             machine.services.retain(|s| word != "0" || s.name != knob.to_string());

@@ -12,12 +12,15 @@
 //! A rule says nothing where it lacks a fact, and then says which. What it calls a warning has to be
 //! wrong on any router; what a well tuned one may have on purpose is a notice.
 
+mod outlook;
+mod places;
 mod rules;
 mod subject;
 #[cfg(test)]
 mod tests;
 
-pub use subject::{Outlook, Subject, Window};
+pub use outlook::Outlook;
+pub use subject::{Subject, Window};
 
 use crate::model::finding::{Confidence, Evidence, Finding, Severity, Unseen};
 use crate::model::order::InOrder;

@@ -15,8 +15,8 @@ pub(super) const RULES: &[Rule] = &[
         source: "Documentation/admin-guide/sysctl/net.rst (netdev_budget, dev_weight, \
                  netdev_max_backlog); Documentation/networking/nf_conntrack-sysctl.rst \
                  (nf_conntrack_buckets)",
-        reads: "net.core.netdev_budget, dev_weight and netdev_max_backlog, nf_conntrack_buckets, \
-                nf_conntrack_max and nf_conntrack_count",
+        reads: "net.core.netdev_budget, netdev_budget_usecs, dev_weight and netdev_max_backlog, \
+                nf_conntrack_buckets, nf_conntrack_max and nf_conntrack_count",
         load: Load::Apart,
         look: limits,
     },
@@ -37,6 +37,8 @@ pub(super) const RULES: &[Rule] = &[
 /// net/core/dev.h). A device's weight is 64: with a smaller budget one device ends the poll of all.
 const LEAST: &[(&str, u64, u64)] = &[
     ("net.core.netdev_budget", 64, 300),
+    // Any more is rounded up to a tick of the clock, which is long enough.
+    ("net.core.netdev_budget_usecs", 1, 2000),
     ("net.core.dev_weight", 16, 64),
     ("net.core.netdev_max_backlog", 100, 1000),
 ];
@@ -44,7 +46,8 @@ const LEAST: &[(&str, u64, u64)] = &[
 fn limits(subject: &Subject<'_>) -> Looked {
     let path = &subject.snapshot.path;
     let value = |name: &str| path.sysctls.get(name).copied();
-    if LEAST.iter().all(|(name, ..)| value(name).is_none()) {
+    let buckets = value("net.netfilter.nf_conntrack_buckets");
+    if buckets.is_none() && LEAST.iter().all(|(name, ..)| value(name).is_none()) {
         return Err("/proc/sys/net/core can't be read".into());
     }
     let mut found = Vec::new();
@@ -60,7 +63,6 @@ fn limits(subject: &Subject<'_>) -> Looked {
                 )),
         );
     }
-    let buckets = value("net.netfilter.nf_conntrack_buckets");
     if let (Some(buckets), Some(most)) = (buckets.filter(|n| *n > 0), path.conntrack_max) {
         // Each connection is in two lists. The kernel's own limit is eight connections for each bucket
         // at most (before 5.15, net/netfilter/nf_conntrack_core.c).

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::decide::diagnose::subject::{Misplaced, affinity, listed, rps, softnet_shares};
+use crate::decide::diagnose::outlook::Misplaced;
+use crate::decide::diagnose::places::{affinity, rps};
+use crate::decide::diagnose::subject::{listed, softnet_shares};
 use crate::decide::diagnose::{Found, Load, Looked, Rule, Subject};
 use crate::decide::plan::Source;
 use crate::model::cpuset::CpuSet;
@@ -86,6 +88,13 @@ fn lone(subject: &Subject<'_>) -> Result<Option<(CpuId, CpuSet)>, String> {
     let on = union(&known(subject)?);
     let others = subject.intake.usable.difference(&on);
     Ok(on.first().filter(|_| on.len() == 1 && !others.is_empty()).map(|cpu| (cpu, others)))
+}
+
+/// As grave as the placement is; a notice where `lone-cpu` tells the same cause already.
+fn aside(subject: &Subject<'_>, worse: &Misplaced<'_>) -> Severity {
+    let severity = subject.on_router(worse.better.severity());
+    let told = lone(subject).is_ok_and(|lone| lone.is_some());
+    if told { severity.min(Severity::Notice) } else { severity }
 }
 
 /// True if a rule here says why the placement costs what it does.
@@ -222,7 +231,7 @@ fn little_cores(subject: &Subject<'_>) -> Looked {
          has none"
     );
     let place = "/sys/devices/system/cpu/cpu*/cpu_capacity (or derived: linerate show cpus)";
-    let found = Found::new(subject.on_router(worse.better.severity()), title)
+    let found = Found::new(aside(subject, &worse), title)
         .seen(place, format!("{slow} for CPU {on}, {fast} for CPU {big}"))
         .all_seen(subject.places());
     Ok(vec![worse.told(found)])
@@ -258,7 +267,7 @@ fn immovable(subject: &Subject<'_>) -> Looked {
             numbers.join(" and "),
             cpu.0
         );
-        let mut one = Found::new(subject.on_router(worse.better.severity()), title);
+        let mut one = Found::new(aside(subject, &worse), title);
         for (line, source) in &lines {
             let why = line.movable_by.as_deref().unwrap_or("its affinity can't be changed");
             one = one

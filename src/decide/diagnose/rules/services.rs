@@ -1,6 +1,6 @@
 //! Programs that set what a plan sets, or that could as well be left out.
 
-use crate::decide::diagnose::subject::affinity;
+use crate::decide::diagnose::places::affinity;
 use crate::decide::diagnose::{Found, Load, Looked, Rule, Subject};
 use crate::model::cpuset::CpuSet;
 use crate::model::finding::{Confidence, Severity};
@@ -58,9 +58,13 @@ fn irqbalance(subject: &Subject<'_>) -> Looked {
     };
     let stop = |found: Found| {
         found
-            .remedy("linerate plan  # stops it where it moves interrupts; rollback starts it again")
-            .remedy("or stop it: systemctl disable --now irqbalance, or on OpenWrt \
-                     uci set irqbalance.irqbalance.enabled=0; uci commit; /etc/init.d/irqbalance stop")
+            .remedy(
+                "systemctl disable --now irqbalance  # OpenWrt: uci set \
+                     irqbalance.irqbalance.enabled=0; uci commit; /etc/init.d/irqbalance stop",
+            )
+            .remedy(
+                "or linerate plan  # stops it where it moves interrupts; rollback starts it again",
+            )
     };
     let banned = !service.spares.is_empty();
     if let Some(script) = script.filter(|_| !banned && !movable.is_empty()) {

@@ -1,6 +1,6 @@
 //! How the packets' work is spread over the CPUs, where none of the plain patterns tells.
 
-use crate::decide::diagnose::subject::{affinity, cluster, rps};
+use crate::decide::diagnose::places::{affinity, cluster, rps};
 use crate::decide::diagnose::{Found, Load, Looked, Rule, Subject};
 use crate::decide::plan::Source;
 use crate::model::cpuset::CpuSet;

@@ -1,6 +1,8 @@
 //! RPS where it does not help.
 
-use crate::decide::diagnose::subject::{Misplaced, affinity, listed, rps, rps_file};
+use crate::decide::diagnose::outlook::Misplaced;
+use crate::decide::diagnose::places::{affinity, rps, rps_file};
+use crate::decide::diagnose::subject::listed;
 use crate::decide::diagnose::{Found, Load, Looked, Rule, Subject};
 use crate::decide::plan::Source;
 use crate::model::cpuset::CpuSet;
@@ -71,7 +73,7 @@ fn about_masks(subject: &Subject<'_>, title: String, changed: bool) -> Found {
     let worse = subject.misplaced().filter(|worse| worse.changes.iter().all(mask));
     let severity = match worse.as_ref() {
         Some(worse) if worse.better.is_sure() => Severity::Warning,
-        _ if subject.is_carried() && !changed => Severity::Info,
+        _ if subject.outlook().is_some() && !changed => Severity::Info,
         _ => Severity::Notice,
     };
     let cost = worse.map_or(0.0, |worse| worse.better.cost);
@@ -99,9 +101,11 @@ fn own_cpu(subject: &Subject<'_>) -> Looked {
     let all = subject.intake.sources.iter().filter_map(|source| {
         let mask = source.queue.rps.as_ref().filter(|m| !m.is_empty())?;
         let cpu = subject.polls_on(source).filter(|cpu| mask.contains(*cpu))?;
-        let stays = stays(subject, &source.device.name, source.queue.index);
         let others = mask.difference(&CpuSet::single(cpu));
-        (!stays).then_some(Kept { source, cpu, others })
+        // To that CPU alone is a detour on any machine.
+        let (device, queue) = (&source.device.name, source.queue.index);
+        let fine = !others.is_empty() && stays(subject, device, queue);
+        (!fine).then_some(Kept { source, cpu, others })
     });
     let (alone, among): (Vec<Kept<'_, '_>>, Vec<Kept<'_, '_>>) =
         all.partition(|kept| kept.others.is_empty());
@@ -133,7 +137,10 @@ fn kept(subject: &Subject<'_>, group: &[Kept<'_, '_>]) -> Found {
     let anew = |k: &Kept<'_, '_>| {
         subject.steered_anew(&k.source.device.name, k.source.queue.index).is_some()
     };
-    let mut found = about_masks(subject, title, group.iter().any(anew));
+    let changed = group.iter().any(anew);
+    let mut found = about_masks(subject, title, alone || changed);
+    // Where the links are full first the plan is to leave all as it is.
+    let planned = changed && !subject.is_carried();
     let mut told: Vec<CpuId> = Vec::new();
     for one in group {
         found = found.all_seen([rps(one.source)]).all_seen(one.source.irq.map(affinity));
@@ -146,11 +153,14 @@ fn kept(subject: &Subject<'_>, group: &[Kept<'_, '_>]) -> Found {
             found = found.seen("/proc/stat", words).cost(cost).sure(Confidence::Certain);
         }
     }
-    found = found.remedy("linerate plan  # leaves the polling CPU out where that is better");
+    if planned {
+        found = found.remedy("linerate plan  # leaves the polling CPU out");
+    }
     for one in group.iter().take(MOST_STEPS) {
         let (device, queue) = (&one.source.device.name, one.source.queue.index);
         let mask = subject.steered_anew(device, queue).unwrap_or(&one.others).to_mask();
-        found = found.remedy(format!("or by hand: echo {mask} > {}", rps_file(device, queue)));
+        let or = if planned { "or by hand: " } else { "" };
+        found = found.remedy(format!("{or}echo {mask} > {}", rps_file(device, queue)));
     }
     found
 }
@@ -233,7 +243,9 @@ fn twice(subject: &Subject<'_>) -> Looked {
     let mut again: Vec<(&NetDev, Evidence)> = Vec::new();
     let mut ports: Vec<&NetDev> = Vec::new();
     for device in devices.iter().filter(upper) {
-        let kept = device.rx_queues.iter().all(|q| stays(subject, &device.name, q.index));
+        let kept = device.rx_queues.iter().all(|q| {
+            stays(subject, &device.name, q.index) && subject.keeps_mask(&device.name, q.index)
+        });
         let Some(mask) = steered(device).filter(|_| !kept) else { continue };
         let ground = match &device.conduit {
             Some(conduit) => vec![conduit.clone()],

@@ -1,0 +1,683 @@
+//! Faults planted into captured and made machines: what a person would do, or what the kernel's files
+//! look like when something is broken. `check` must name each of them first, and both of a pair
+//! among the first three; a remedy that is followed must end its finding.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use linerate::decide::diagnose::{self, Diagnosis, Subject};
+use linerate::decide::plan::Request;
+use linerate::machine::discover;
+use linerate::machine::host::{Archive, Captured, HostRead};
+use linerate::model::condition::Condition;
+use linerate::model::cpuset::CpuSet;
+use linerate::model::finding::{Finding, Severity};
+use linerate::model::path::Flowtable;
+use linerate::model::plan::Candidate;
+use linerate::model::snapshot::{IrqRole, Movable, NetDev, Snapshot};
+use linerate::model::units::CpuId;
+
+use crate::outcomes::Planned;
+use crate::plans::in_force;
+use crate::scene::{self, Node, Nodes};
+
+/// Machines that faults are planted into.
+const MACHINES: &[&str] = &[
+    "hosts/armada385-2-mvneta+mv88e6xxx-5.15",
+    "hosts/bcm2711-4-bcmgenet+r8169-5.10",
+    "hosts/rk3328-4-dwmac+r8152-6.6",
+    "hosts/rk3399-6-dwmac+r8169-5.4",
+    "hosts/rk3576-8-r8169x2-6.1",
+    "scenes/owner-erx-4-dsa.txt",
+    "scenes/owner-n100-4-igc.txt",
+    "scenes/owner-rpi5-4-usb.txt",
+    "scenes/owner-server-16-ixgbe.txt",
+    "scenes/well-tuned-4-igb.txt",
+    "scenes/well-tuned-4-r5s.txt",
+    "scenes/well-tuned-8-virtio.txt",
+    "scenes/jh7110-4-dwmac.txt",
+];
+
+/// A machine, well as far as its plan can make it.
+struct Base {
+    nodes: Nodes,
+    door: Captured,
+    /// The plan for it as it was found.
+    plan: Candidate,
+    planned: (Snapshot, Condition),
+    ports: Vec<NetDev>,
+}
+
+/// Files below a directory, as nodes.
+fn walk(root: &Path, at: &Path, into: &mut Nodes) {
+    let mut entries: Vec<_> = at.read_dir().unwrap().map(|e| e.unwrap().path()).collect();
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            walk(root, &path, into);
+        } else {
+            let name = format!("/{}", path.strip_prefix(root).unwrap().display());
+            into.push((name, Node::File(std::fs::read(&path).unwrap())));
+        }
+    }
+}
+
+fn nodes(name: &str) -> Nodes {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name);
+    if file.is_dir() {
+        let mut nodes = Nodes::new();
+        walk(&file, &file, &mut nodes);
+        nodes.retain(|(path, _)| !path.starts_with("/expected/"));
+        return nodes;
+    }
+    scene::read(&std::fs::read_to_string(file).unwrap()).unwrap()
+}
+
+/// A capture of those files, open.
+fn open(nodes: &Nodes) -> Captured {
+    static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("plants");
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join(format!("{}-{number}.tar.gz", std::process::id()));
+    std::fs::write(&file, scene::archive(nodes, 0)).unwrap();
+    let archive = Archive::open(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    archive
+}
+
+fn look(host: &dyn HostRead) -> (Snapshot, Condition) {
+    let snapshot = discover::snapshot(host);
+    let condition = discover::condition(host, &snapshot);
+    (snapshot, condition)
+}
+
+fn check((snapshot, condition): &(Snapshot, Condition)) -> Diagnosis {
+    diagnose::diagnose(&Subject::new(snapshot, condition, None), &[])
+}
+
+impl Base {
+    fn of(name: &'static str) -> Self {
+        let mut nodes = nodes(name);
+        // As its owner's experiment found it best.
+        for (path, node) in &mut nodes {
+            if let (true, Node::File(text)) = (path.as_str() == "/etc/config/firewall", node) {
+                let own = String::from_utf8_lossy(text);
+                *text = own.replace("flow_offloading '0'", "flow_offloading '1'").into();
+            }
+        }
+        let door = open(&nodes);
+        let (snapshot, condition) = look(&door);
+        let ports = snapshot.netdevs.iter().filter(|d| d.is_hardware() && d.operstate != "down");
+        let ports = ports.filter(|d| d.kind.as_deref() != Some("wlan")).cloned().collect();
+        let made = Planned::of(name.into(), snapshot, Request::default());
+        let plan = made.chosen().clone();
+        let planned = in_force(&made.snapshot, &plan);
+        Self { nodes, door, plan, planned: (planned, condition), ports }
+    }
+
+    fn snapshot(&self) -> &Snapshot {
+        &self.planned.0
+    }
+
+    /// Directory of a device.
+    fn dir(&self, device: &str) -> String {
+        let class = Path::new("/sys/class/net").join(device);
+        self.door.resolve(&class).unwrap_or(class).display().to_string()
+    }
+
+    /// The machine with faults in it, and the rest of its plan in force; `later` are files that somebody
+    /// writes then.
+    fn with(&self, faults: &[&Fault], later: &str) -> (Snapshot, Condition) {
+        let mut nodes = self.nodes.clone();
+        for files in faults.iter().map(|f| f.files.as_str()).chain([later]) {
+            let patch = scene::read(files).unwrap_or_else(|l| panic!("no line: {l}"));
+            nodes.retain(|(path, _)| patch.iter().all(|(other, _)| other != path));
+            nodes.extend(patch);
+        }
+        let (snapshot, condition) = look(&open(&nodes));
+        let mut planned = in_force(&snapshot, &self.plan);
+        for fault in faults {
+            (fault.change)(&mut planned);
+        }
+        (planned, condition)
+    }
+}
+
+/// A fault, by files that are otherwise or by what discovery would make of them.
+struct Fault {
+    what: &'static str,
+    files: String,
+    change: Box<dyn Fn(&mut Snapshot)>,
+    /// Rules that name it.
+    rules: &'static [&'static str],
+}
+
+fn file(what: &'static str, rules: &'static [&'static str], files: String) -> Fault {
+    Fault { what, files, change: Box::new(|_| ()), rules }
+}
+
+fn change(
+    what: &'static str,
+    rules: &'static [&'static str],
+    change: impl Fn(&mut Snapshot) + 'static,
+) -> Fault {
+    Fault { what, files: String::new(), change: Box::new(change), rules }
+}
+
+/// Lines that take packets in are on the CPU of `at`, which gets device and queue, where they can be
+/// moved; nothing is steered.
+fn placed(snapshot: &mut Snapshot, at: impl Fn(&str, u32) -> u32) {
+    for irq in snapshot.irqs.iter_mut().filter(|i| i.movable == Movable::Presumed) {
+        let on = CpuSet::single(CpuId(at(&irq.id.device, irq.id.queue)));
+        (irq.affinity, irq.effective) = (Some(on.clone()), Some(on));
+    }
+    steered(snapshot, |_| CpuSet::empty());
+    for poller in snapshot.evidence.iter_mut().flat_map(|e| &mut e.pollers) {
+        poller.cpus = None;
+    }
+}
+
+/// Every queue's packets are steered to the CPUs of `to`, which gets its device.
+fn steered(snapshot: &mut Snapshot, to: impl Fn(&NetDev) -> CpuSet) {
+    for device in &mut snapshot.netdevs {
+        let mask = to(device);
+        for queue in device.rx_queues.iter_mut().filter(|q| q.rps.is_some()) {
+            queue.rps = Some(mask.clone());
+        }
+    }
+}
+
+/// A sysctl's file.
+fn sysctl(name: &str, value: u64) -> String {
+    format!("/proc/sys/{}: {value}\n", name.replace('.', "/"))
+}
+
+fn softnet(cpus: usize, dropped: &str, squeezed: &str) -> String {
+    let row = |cpu: usize| {
+        format!(
+            "017d7840 {dropped} {squeezed} {}{cpu:08x} 00000000 00000000",
+            "00000000 ".repeat(9)
+        )
+    };
+    let rows: Vec<String> = (0..cpus).map(row).collect();
+    format!("/proc/net/softnet_stat <<\n{}\n.\n", rows.join("\n"))
+}
+
+/// The faults that can be planted here.
+fn faults(base: &Base) -> Vec<Fault> {
+    let snapshot = base.snapshot();
+    let mut all = Vec::new();
+    let usable: Vec<_> =
+        snapshot.cpus.iter().filter(|c| snapshot.usable_cpus().contains(c.id)).collect();
+    let (first, last) = (usable[0].id.0, usable[usable.len() - 1].id.0);
+    let most = usable.iter().map(|c| c.capacity.value).max().unwrap();
+    let little: Vec<u32> =
+        usable.iter().filter(|c| c.capacity.value * 5 < most * 4).map(|c| c.id.0).collect();
+    let port = &base.ports[0].name;
+    let dir = base.dir(port);
+    let lines = |s: &Snapshot| {
+        let mine = |d: &&NetDev| base.ports.iter().any(|p| p.name == d.name);
+        let devices: Vec<_> = s.netdevs.iter().filter(mine).map(|d| d.name.clone()).collect();
+        s.irqs.iter().filter(|i| devices.contains(&i.id.device) && i.id.role.receives()).count()
+    };
+    if lines(snapshot) > 0 {
+        all.push(change(
+            "all lines on one CPU",
+            &["lone-cpu", "little-cores", "immovable-line"],
+            move |s| placed(s, |_, _| first),
+        ));
+        all.push(change(
+            "RPS hands to the CPU that polls",
+            &["rps-own-cpu", "lone-cpu", "little-cores"],
+            move |s| {
+                placed(s, |_, _| first);
+                steered(s, |_| CpuSet::single(CpuId(first)));
+            },
+        ));
+    }
+    if let [one, .., other] = little.as_slice() {
+        let (one, other) = (*one, *other);
+        let name = port.clone();
+        all.push(change("all lines on slow CPUs", &["little-cores", "lone-cpu"], move |s| {
+            placed(s, |device, _| if device == name { one } else { other });
+        }));
+        all.push(file(
+            "irqbalance on unequal CPUs",
+            &["irqbalance"],
+            "/proc/77/comm: irqbalance\n/proc/77/cmdline: /usr/sbin/irqbalance\n".into(),
+        ));
+    }
+    let several = |d: &&NetDev| {
+        let own = |i: &&linerate::model::snapshot::Irq| {
+            i.id.device == d.name && i.id.role == IrqRole::Combined
+        };
+        snapshot.irqs.iter().filter(own).count() > 3
+    };
+    if let Some(card) = base.ports.iter().find(several) {
+        let name = card.name.clone();
+        all.push(change("all queues of one card on one CPU", &["uneven-load"], move |s| {
+            for irq in s.irqs.iter_mut().filter(|i| i.id.device == name) {
+                let on = CpuSet::single(CpuId(last));
+                (irq.affinity, irq.effective) = (Some(on.clone()), Some(on));
+            }
+        }));
+    }
+    let conduit = snapshot.netdevs.iter().find_map(|d| d.conduit.clone());
+    if conduit.is_some() {
+        all.push(change("RPS on conduit and ports", &["steered-twice"], move |s| {
+            let others: CpuSet = (first + 1..=last).map(CpuId).collect();
+            steered(s, |_| others.clone());
+        }));
+    }
+    if usable.len() > 2 && lines(snapshot) > 0 {
+        all.push(Fault {
+            what: "isolcpus, and everything on the one that is left",
+            files: format!("/sys/devices/system/cpu/isolated: {}-{last}\n", first + 1),
+            change: Box::new(move |s| placed(s, |_, _| first)),
+            rules: &["idle-cpus"],
+        });
+        let gone = format!("{}-{last}", first + 1);
+        let mut files = format!("/sys/devices/system/cpu/online: {first}\n");
+        for cpu in first + 1..=last {
+            files += &format!("/sys/devices/system/cpu/cpu{cpu}/online: 0\n");
+        }
+        files += &format!("/sys/devices/system/cpu/offline: {gone}\n");
+        all.push(Fault {
+            what: "all CPUs but one offline",
+            files,
+            change: Box::new(move |s| placed(s, |_, _| first)),
+            rules: &["idle-cpus"],
+        });
+    }
+    let policies: Vec<String> = base.planned.1.policies.keys().cloned().collect();
+    let cpufreq = "/sys/devices/system/cpu/cpufreq";
+    let by_hardware =
+        |p: &linerate::model::condition::Policy| p.driver.as_deref() == Some("intel_pstate");
+    if !policies.is_empty() && !base.planned.1.policies.values().any(by_hardware) {
+        let of = |file: &str, value: &str| -> String {
+            policies.iter().map(|p| format!("{cpufreq}/{p}/{file}: {value}\n")).collect()
+        };
+        let limits = of("cpuinfo_max_freq", "2000000") + &of("cpuinfo_min_freq", "400000");
+        let slow = limits.clone()
+            + &of("scaling_min_freq", "400000")
+            + &of("scaling_max_freq", "2000000")
+            + &of("scaling_driver", "cpufreq-dt")
+            + &of("scaling_governor", "powersave");
+        all.push(file("governor powersave", &["governor"], slow));
+        let capped = limits
+            + &of("scaling_min_freq", "400000")
+            + &of("scaling_max_freq", "800000")
+            + &of("scaling_governor", "performance");
+        all.push(file("frequency limited to 40 %", &["frequency-limit"], capped));
+    }
+    all.push(file(
+        "throttled by heat",
+        &["throttled"],
+        "/sys/class/thermal/cooling_device0/type: cpufreq-cpu0\n\
+         /sys/class/thermal/cooling_device0/cur_state: 3\n"
+            .into(),
+    ));
+    if snapshot.machine.compatible.iter().any(|c| c.contains("raspberrypi")) {
+        all.push(file(
+            "supply voltage too low",
+            &["under-voltage"],
+            "/sys/class/hwmon/hwmon9/name: rpi_volt\n/sys/class/hwmon/hwmon9/in0_lcrit_alarm: 1\n"
+                .into(),
+        ));
+    }
+    if snapshot.machine.arch == "x86_64" {
+        let clock = "/sys/devices/system/clocksource/clocksource0";
+        all.push(file(
+            "clock hpet",
+            &["slow-clock"],
+            format!(
+                "{clock}/current_clocksource: hpet\n{clock}/available_clocksource: tsc hpet acpi_pm\n"
+            ),
+        ));
+    }
+    all.push(file(
+        "link at 100 Mbit/s on a gigabit pair",
+        &["slow-link"],
+        format!(
+            "{dir}/speed: 100\n{dir}/operstate: up\n/linerate/nic/{port}.json: \
+             {{\"speeds\":{{\"able\":1000,\"advertised\":1000,\"partner\":1000}}}}\n"
+        ),
+    ));
+    all.push(file(
+        "half duplex",
+        &["half-duplex"],
+        format!("{dir}/duplex: half\n{dir}/speed: 100\n{dir}/operstate: up\n"),
+    ));
+    let counted = |name: &str, n: u64| {
+        format!("{dir}/statistics/rx_packets: 80000000\n{dir}/statistics/{name}: {n}\n")
+    };
+    all.push(file("frames damaged", &["damaged-frames"], counted("rx_crc_errors", 90_000)));
+    all.push(file(
+        "flapping link",
+        &["flapping-link"],
+        format!("{dir}/carrier_changes: 900\n/proc/uptime: 36000.00 1\n"),
+    ));
+    let rings = |now: u32| {
+        format!("/linerate/nic/{port}.json: {{\"rings\":{{\"rx\":{now},\"rx-max\":4096}}}}\n")
+    };
+    all.push(file(
+        "tiny ring that loses packets",
+        &["short-rings"],
+        counted("rx_missed_errors", 400_000) + &rings(64),
+    ));
+    all.push(file(
+        "full ring that loses packets",
+        &["ring-overflow"],
+        counted("rx_missed_errors", 400_000) + &rings(4096),
+    ));
+    all.push(file(
+        "pause frames all the time",
+        &["pause-storm"],
+        format!(
+            "{dir}/statistics/rx_packets: 80000000\n\
+             /linerate/counters/{port}.json: {{\"rx_flow_control_xoff\":90000000}}\n"
+        ),
+    ));
+    all.push(file(
+        "forgotten netem",
+        &["forgotten-qdisc"],
+        format!(
+            "/linerate/qdiscs.json: [{{\"device\":\"{port}\",\"kind\":\"netem\",\"queue\":null}}]\n"
+        ),
+    ));
+    let rate: String = 1_250_000_u32.to_le_bytes().iter().map(|b| format!("{b:02x}")).collect();
+    all.push(file(
+        "forgotten token bucket of 10 Mbit/s",
+        &["forgotten-qdisc"],
+        format!(
+            "{dir}/speed: 1000\n/linerate/qdiscs.json: [{{\"device\":\"{port}\",\"kind\":\"tbf\",\
+             \"queue\":null,\"options\":\"28000100{}{rate}{}\"}}]\n",
+            "00".repeat(8),
+            "00".repeat(24)
+        ),
+    ));
+    let conntrack = |n: u64| {
+        sysctl("net.netfilter.nf_conntrack_max", 16384)
+            + &sysctl("net.netfilter.nf_conntrack_count", n)
+    };
+    all.push(file("table of connections full", &["conntrack-full"], conntrack(16300)));
+    all.push(file("table of connections nearly full", &["conntrack-full"], conntrack(14000)));
+    all.push(file("backlog 10", &["odd-limits"], sysctl("net.core.netdev_max_backlog", 10)));
+    all.push(file("budget 1", &["odd-limits"], sysctl("net.core.netdev_budget", 1)));
+    all.push(file("budget of 0 us", &["odd-limits"], sysctl("net.core.netdev_budget_usecs", 0)));
+    all.push(file("weight 1", &["odd-limits"], sysctl("net.core.dev_weight", 1)));
+    all.push(file(
+        "64 buckets of connections",
+        &["odd-limits"],
+        sysctl("net.netfilter.nf_conntrack_buckets", 64)
+            + &sysctl("net.netfilter.nf_conntrack_max", 65536)
+            + &sysctl("net.netfilter.nf_conntrack_count", 9000),
+    ));
+    all.push(file(
+        "packets dropped for a full backlog",
+        &["backlog-drops"],
+        softnet(snapshot.cpus.len(), "00020000", "00000010") + "/proc/uptime: 86400.00 1\n",
+    ));
+    all.push(file(
+        "no room for neighbours",
+        &["neighbour-overflow"],
+        "/proc/net/stat/arp_cache <<\nentries  table_fulls\n00000400 0000031f\n.\n".into(),
+    ));
+    let features = |gro: bool, lro: bool, tso: bool| {
+        format!(
+            "/linerate/features/{port}.json: {{\"rx-gro\":{{\"active\":{gro},\"changeable\":true}},\
+             \"rx-lro\":{{\"active\":{lro},\"changeable\":true}},\
+             \"tx-tcp-segmentation\":{{\"active\":{tso},\"changeable\":true}}}}\n"
+        )
+    };
+    all.push(file("GRO off", &["gro-off"], features(false, false, true)));
+    if snapshot.path.ipv4 == Some(true) {
+        all.push(file("LRO on", &["lro-on"], features(true, true, true)));
+    }
+    all.push(file("all offloads off", &["gro-off", "tso-off"], features(false, false, false)));
+    // The rules as they are, with more of them.
+    let rules = |rules: u32, clamps: bool| {
+        let mut own = snapshot.path.nftables.clone().unwrap_or_default();
+        if own.flowtables.is_empty() && snapshot.path.asks_for_offload() {
+            let devices = base.ports.iter().map(|d| d.name.clone()).collect();
+            let name = "inet fw4 ft".to_owned();
+            own.flowtables = vec![Flowtable { name, devices, hardware: false }];
+        }
+        own.nat = true;
+        (own.rules, own.forward_rules) = (own.rules + rules, own.forward_rules + rules);
+        own.established_rules = Some(own.established_rules.unwrap_or(0) + rules);
+        own.clamps_mss = Some(clamps);
+        format!(
+            "/linerate/nftables.json: {}
+",
+            serde_json::to_string(&own).unwrap()
+        )
+    };
+    if snapshot.netdevs.iter().all(|d| d.pppoe_over.is_none()) {
+        all.push(file(
+            "MTU 1200 on one port",
+            &["odd-mtu"],
+            format!("{dir}/mtu: 1200\n") + &rules(0, false),
+        ));
+        all.push(file(
+            "MTU 1492 and nothing clamps",
+            &["odd-mtu", "no-mss-clamp"],
+            format!("{dir}/mtu: 1492\n") + &rules(0, false),
+        ));
+    }
+    all.push(file(
+        "2,000 rules before anything is accepted",
+        &["large-rule-set"],
+        rules(2000, true),
+    ));
+    all.push(file(
+        "1,500 rules of the old iptables",
+        &["large-rule-set"],
+        "/proc/net/ip_tables_names: filter\n/linerate/iptables.json: [{\"table\":\"filter\",\"ipv6\":false,\"rules\":1510,\
+         \"forward_rules\":1500,\"nat\":false,\"masquerade_devices\":[],\"flow_offload\":false,\
+         \"hardware\":false}]\n/linerate/nftables.json: {\"rules\":0,\"forward_rules\":0,\
+         \"nat\":false,\"masquerade_devices\":[],\"flowtables\":[]}\n"
+            .into(),
+    ));
+    all.push(file(
+        "a program that takes every packet",
+        &["packet-taps"],
+        "/proc/net/packet <<\nsk RefCnt Type Proto  Iface R Rmem   User   Inode\n\
+         00 3      3    0003   0     1 0      0      81467\n.\n"
+            .into(),
+    ));
+    all.push(file(
+        "function tracer on",
+        &["tracer-on"],
+        "/sys/kernel/tracing/current_tracer: function\n/sys/kernel/tracing/tracing_on: 1\n".into(),
+    ));
+    let release = &snapshot.machine.kernel;
+    let config = |lines: &str| format!("/boot/config-{release} <<\n{lines}\n.\n");
+    if base.door.read(Path::new("/proc/config.gz")).is_err() && !release.is_empty() {
+        all.push(file(
+            "lock debugging",
+            &["debug-kernel"],
+            config("CONFIG_SMP=y\nCONFIG_PREEMPT_NONE=y\nCONFIG_PROVE_LOCKING=y\nCONFIG_LOCKDEP=y"),
+        ));
+        all.push(file(
+            "a sanitizer",
+            &["debug-kernel"],
+            config("CONFIG_SMP=y\nCONFIG_PREEMPT_NONE=y\nCONFIG_KASAN=y\nCONFIG_KASAN_GENERIC=y"),
+        ));
+    }
+    all
+}
+
+/// Findings in order, with their levels.
+fn told(found: &Diagnosis) -> String {
+    let one = |f: &Finding| format!("{}:{:?}:{:.2}", f.rule, f.severity, f.cost);
+    found.findings.iter().take(4).map(one).collect::<Vec<_>>().join(" ")
+}
+
+/// Findings that the machine does not have without the fault.
+fn fresh<'a>(own: &Diagnosis, found: &'a Diagnosis) -> Vec<&'a Finding> {
+    let known =
+        |f: &&Finding| own.findings.iter().any(|o| o.rule == f.rule && o.severity >= f.severity);
+    found.findings.iter().filter(|f| !known(f)).collect()
+}
+
+/// Rules that go by counters since boot, which no remedy takes back.
+const SINCE_BOOT: &[&str] = &[
+    "damaged-frames",
+    "flapping-link",
+    "short-rings",
+    "ring-overflow",
+    "backlog-drops",
+    "neighbour-overflow",
+];
+
+/// The files that a step of a remedy writes; `None` for one that is no command, or not one of those
+/// whose effect is known here.
+fn written(base: &Base, fault: &Fault, step: &str) -> Option<String> {
+    let command = step.split("  #").next().unwrap().trim();
+    let words: Vec<&str> = command.split_whitespace().collect();
+    match words.as_slice() {
+        ["sysctl", "-w", pairs @ ..] => {
+            let pairs = pairs.iter().filter_map(|pair| pair.trim_end_matches(',').split_once('='));
+            Some(
+                pairs
+                    .map(|(name, value)| format!("/proc/sys/{}: {value}\n", name.replace('.', "/")))
+                    .collect(),
+            )
+        }
+        ["echo", value, ">", path] if path.starts_with('/') => Some(format!("{path}: {value}\n")),
+        ["for", "f", "in", pattern, "do", "echo", value, ">", ..] => {
+            let (before, after) = pattern.trim_end_matches(';').split_once('*').unwrap();
+            let fits = |path: &&String| path.starts_with(before) && path.ends_with(after);
+            let own = scene::read(&fault.files).unwrap();
+            let mut paths: Vec<&String> = base.nodes.iter().chain(&own).map(|(p, _)| p).collect();
+            paths.retain(fits);
+            Some(paths.iter().map(|path| format!("{path}: {value}\n")).collect())
+        }
+        ["ip", "link", "set", device, "mtu", mtu] => {
+            Some(format!("{}/mtu: {mtu}\n", base.dir(device)))
+        }
+        ["systemctl", "disable", "--now", _] => Some("/proc/77/comm: sleep\n".into()),
+        ["tc", "qdisc", "del", "dev", _, "root"] => Some("/linerate/qdiscs.json: []\n".into()),
+        ["ethtool", "-K", device, feature, state] => {
+            let name = match *feature {
+                "gro" => "rx-gro",
+                "lro" => "rx-lro",
+                "tso" => "tx-tcp-segmentation",
+                _ => return None,
+            };
+            let active = *state == "on";
+            Some(format!(
+                "/linerate/features/{device}.json: \
+                 {{\"{name}\":{{\"active\":{active},\"changeable\":true}}}}\n"
+            ))
+        }
+        _ => None,
+    }
+}
+
+/// The finding of a fault that is still there when its remedy was followed, if it names settings.
+fn left_after_its_remedy(
+    base: &Base,
+    fault: &Fault,
+    planted: &(Snapshot, Condition),
+    found: &Diagnosis,
+) -> Option<String> {
+    let finding = found.findings.iter().find(|f| {
+        fault.rules.contains(&f.rule.as_str()) && !SINCE_BOOT.contains(&f.rule.as_str())
+    })?;
+    let plans = |step: &&String| step.starts_with("linerate plan") && !step.contains("--");
+    let first =
+        finding.remedy.iter().find(|step| plans(step) || written(base, fault, step).is_some())?;
+    let then = if plans(&first) {
+        let made = Planned::of(String::new(), planted.0.clone(), Request::default());
+        (in_force(&made.snapshot, made.chosen()), planted.1.clone())
+    } else if fault.files.is_empty() {
+        // What was never in a file is not mended by writing one.
+        return None;
+    } else {
+        let files = finding.remedy.iter().filter_map(|step| written(base, fault, step));
+        base.with(&[fault], &files.collect::<String>())
+    };
+    let again = check(&then);
+    let same = |f: &&Finding| f.rule == finding.rule && f.severity >= Severity::Notice;
+    let left = again.findings.iter().find(same)?;
+    Some(format!("{} {}: {:?}", left.rule, left.title, finding.remedy))
+}
+
+#[test]
+#[ignore = "slow: make test runs it"]
+fn planted_faults_are_named_first() {
+    let only = std::env::var("PLANTS").unwrap_or_default();
+    let (mut all, mut right, mut strictly) = (0, 0, 0);
+    let (mut pairs, mut both) = (0, 0);
+    let (mut wrong, mut remedies, mut unwell) = (Vec::new(), Vec::new(), Vec::new());
+    let mut by_fault: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
+    for (number, name) in MACHINES.iter().enumerate().filter(|(_, n)| n.contains(&only)) {
+        let base = Base::of(name);
+        let own = check(&base.planned);
+        let graver: Vec<_> =
+            own.findings.iter().filter(|f| f.severity >= Severity::Warning).collect();
+        if !graver.is_empty() {
+            unwell.push(format!("{name}: as planned: {}", told(&own)));
+        }
+        // Half of them on each machine: all on all take minutes, and say no more.
+        let faults: Vec<Fault> = faults(&base)
+            .into_iter()
+            .enumerate()
+            .filter(|(at, _)| (at + number) % 2 == 0 || !only.is_empty())
+            .map(|(_, fault)| fault)
+            .collect();
+        for fault in &faults {
+            let planted = base.with(&[fault], "");
+            let found = check(&planted);
+            if let Some(left) = left_after_its_remedy(&base, fault, &planted, &found) {
+                remedies.push(format!("{name}: {}: {left}", fault.what));
+            }
+            let is_it = |f: &Finding| fault.rules.contains(&f.rule.as_str());
+            strictly += i32::from(found.findings.first().is_some_and(is_it));
+            let named = fresh(&own, &found).first().is_some_and(|f| is_it(f));
+            all += 1;
+            right += i32::from(named);
+            let count = by_fault.entry(fault.what).or_default();
+            *count = (count.0 + u32::from(named), count.1 + 1);
+            if !named {
+                wrong.push(format!("{name}: {}: {}", fault.what, told(&found)));
+            }
+        }
+        for (at, first) in faults.iter().enumerate() {
+            // Another fault of another sort: a third of the list further, and so on.
+            let Some(second) = faults.get((at + faults.len() / 3) % faults.len()) else { continue };
+            let clash = scene::read(&first.files).unwrap().iter().any(|(path, _)| {
+                scene::read(&second.files).unwrap().iter().any(|(other, _)| other == path)
+            });
+            if clash || at % 3 != 0 {
+                continue;
+            }
+            let found = check(&base.with(&[first, second], ""));
+            let few: Vec<_> = fresh(&own, &found).into_iter().take(3).collect();
+            let names = |fault: &Fault| few.iter().any(|f| fault.rules.contains(&f.rule.as_str()));
+            let named = names(first) && names(second);
+            pairs += 1;
+            both += i32::from(named);
+            if !named {
+                wrong.push(format!("{name}: {} + {}: {}", first.what, second.what, told(&found)));
+            }
+        }
+    }
+    let table: Vec<String> = by_fault
+        .iter()
+        .filter(|(_, (named, all))| named < all)
+        .map(|(what, (named, all))| format!("{what}: {named} of {all}"))
+        .collect();
+    let words = format!(
+        "{right} of {all} first ({strictly} of all findings), {both} of {pairs} pairs\n{}\n\n{}",
+        table.join("\n"),
+        wrong.join("\n")
+    );
+    eprintln!("{words}");
+    assert!(right * 100 >= all * 95 && both * 100 >= pairs * 95, "{words}");
+    assert!(unwell.is_empty(), "warnings about machines that are well:\n{}", unwell.join("\n"));
+    assert!(remedies.is_empty(), "left after their remedies:\n{}", remedies.join("\n"));
+}
