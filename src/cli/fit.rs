@@ -9,6 +9,7 @@ use crate::decide::experiment::refuse_starved;
 use crate::decide::plan::{Fit, fit};
 use crate::error::{Error, ExitCode, Result};
 use crate::machine::store;
+use crate::model::measurement::Experiment;
 use crate::report::document::Table;
 
 /// `fit`
@@ -20,6 +21,10 @@ pub struct FitArgs {
     /// Results of tune, best with different numbers of --rules and with RPS on and off
     #[arg(value_name = "RESULT", required = true)]
     pub results: Vec<PathBuf>,
+    /// Results that take no part in the fit and that its predictions are tried on: with other numbers
+    /// of rules, MTUs, flows or layers
+    #[arg(long, value_name = "RESULT", num_args = 1..)]
+    pub test: Vec<PathBuf>,
     /// File for the costs, for plan --costs and tune --costs
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -28,16 +33,15 @@ pub struct FitArgs {
 /// Runs the command.
 pub(super) fn run(context: &Context, args: &FitArgs) -> Result<ExitCode> {
     let out = &context.out;
-    let mut experiments = Vec::new();
-    for path in &args.results {
-        let mut experiment = store::result::read(path)?;
-        refuse_starved(&mut experiment);
-        experiments.push((path.display().to_string(), experiment));
-    }
-    let fitted = fit(&experiments).map_err(|why| {
+    let experiments = read(&args.results)?;
+    let refused = |why: String| {
         Error::new(ExitCode::Refused, "fit the costs", why)
             .hint("each result needs cells that were not refused, with CPU time and packets")
-    })?;
+    };
+    let mut fitted = fit(&experiments).map_err(refused)?;
+    if !args.test.is_empty() {
+        fitted = fitted.tested(&read(&args.test)?).map_err(refused)?;
+    }
     if let Some(path) = &args.output {
         let mut ids = experiments.iter().map(|(_, e)| e.machine.id.as_deref());
         let first = ids.next().flatten();
@@ -73,6 +77,15 @@ pub(super) fn run(context: &Context, args: &FitArgs) -> Result<ExitCode> {
     Ok(ExitCode::Done)
 }
 
+fn read(paths: &[PathBuf]) -> Result<Vec<(String, Experiment)>> {
+    let one = |path: &PathBuf| {
+        let mut experiment = store::result::read(path)?;
+        refuse_starved(&mut experiment);
+        Ok((path.display().to_string(), experiment))
+    };
+    paths.iter().map(one).collect()
+}
+
 #[derive(serde::Serialize)]
 struct Fitted<'a> {
     format: &'static str,
@@ -98,6 +111,25 @@ fn summary(fit: &Fit) -> Vec<String> {
         ),
         None => "too few candidates to leave one out: how well it predicts is not known".into(),
     });
+    if let Some(error) = fit.unseen {
+        lines.push(format!(
+            "whole results left out in turn and predicted by the others: off by {} (rms)",
+            percent(error)
+        ));
+    }
+    if let Some(tested) = &fit.tested {
+        lines.push(format!(
+            "tried on {} means that took no part in it: off by {} (rms), worst {:+.1} % ({})",
+            tested.points,
+            percent(tested.error),
+            tested.worst.1.exp_m1() * 100.0,
+            tested.worst.0
+        ));
+    }
+    lines.push(format!(
+        "a rate predicted with these costs is good to a factor of {:.2}, in 95 of 100",
+        fit.error.exp()
+    ));
     if let Some(unit) = fit.costs.unit_ns {
         lines.push(format!("1.0, the stack stage of a packet with NAT, takes {unit:.1} ns"));
     }

@@ -4,8 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::knob::{Knob, Value};
 
-/// Name of the candidate that puts all packets on one CPU, as a lone interrupt would have it: the
-/// planner makes it, and headlines compare with it.
+/// Name of the candidate that changes nothing: what its user has today.
+pub const AS_FOUND: &str = "as-found";
+
+/// Name of the candidate that puts all packets on one CPU, as a lone interrupt would have it.
 pub const ONE_CPU: &str = "one-cpu";
 
 /// One setting to change.

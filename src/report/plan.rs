@@ -82,7 +82,13 @@ fn compared(
             let times = both.and_then(|(then, now)| then.times(now, direction));
             times.map_or_else(|| "-".into(), |range| format!("{:.2}", range.mid))
         };
-        let each_way = predicted.as_ref().and_then(|p| p.packets(Direction::Both));
+        let packets = predicted.as_ref().and_then(|p| p.packets(Direction::Both));
+        let within = predicted.as_ref().and_then(|p| p.packets_within(Direction::Both));
+        let each_way = match (packets, within) {
+            (_, Some(r)) => format!("{:.0} packets/s ({:.0} to {:.0})", r.mid, r.low, r.high),
+            (Some(packets), None) => format!("{packets:.0} packets/s"),
+            (None, _) => "-".to_owned(),
+        };
         table.mark(
             candidate.name == chosen.name,
             [
@@ -91,7 +97,7 @@ fn compared(
                 times(Direction::Down),
                 times(Direction::Up),
                 known(&|p| p.full_first()),
-                each_way.map_or_else(|| "-".into(), |packets| format!("{packets:.0} packets/s")),
+                each_way,
                 known(&|p| format!("{:.0} %", p.handovers * 100.0)),
                 candidate.changes().count().to_string(),
                 candidate.title.clone(),

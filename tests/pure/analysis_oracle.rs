@@ -48,7 +48,6 @@ fn same_effect(ours: &Effect, theirs: &Value, what: &str) {
     agree(ours.ratio, &theirs["ratio"], what);
     agree(ours.low, &theirs["low"], what);
     agree(ours.high, &theirs["high"], what);
-    agree(ours.median, &theirs["median"], what);
 }
 
 #[test]
@@ -79,7 +78,7 @@ fn a_whole_analysis_agrees_with_scipy() {
         let name = theirs["name"].as_str().unwrap();
         let apart = theirs["low"].as_f64().unwrap() > 1.01;
         assert_eq!(behind_by(name).is_some(), apart, "{name}");
-        assert_eq!(best.tied.iter().any(|t| t == name), !apart, "{name}");
+        assert_eq!(best.includes(name), !apart, "{name}");
         if let Some(trailing) = behind_by(name) {
             // Tukey's range is computed to a ten-thousandth of itself.
             let ours = &trailing.behind_by;

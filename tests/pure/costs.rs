@@ -73,6 +73,42 @@ fn known_costs_are_found_and_what_no_run_has_stays_as_it_was() {
     near(Costs::parse(&text).unwrap().rule, fit.costs.rule, 1e-3, "the file's");
 }
 
+/// What was not measured is predicted as well as what was, or the interval says that it is not.
+#[test]
+fn predictions_are_as_sure_as_they_were_on_results_that_took_no_part() {
+    let named = |runs: &[Experiment]| -> Vec<(String, Experiment)> {
+        runs.iter().zip(1..).map(|(e, n)| (format!("t{n}.json"), e.clone())).collect()
+    };
+    let known = || fitted(&[run(0, 0.02, 1), run(300, 0.02, 2), run(1000, 0.02, 3)]);
+    let fit = known().tested(&named(&[run(100, 0.02, 4), run(600, 0.02, 5)])).unwrap();
+    assert!(fit.tested.as_ref().unwrap().error < 0.03 && fit.unseen.unwrap() < 0.05, "{fit:?}");
+    assert_eq!(fit.error, linerate::decide::plan::LEAST_ERROR, "10 % is the least");
+    assert_eq!(Costs::parse(&fit.costs.to_toml("", None)).unwrap().error.unwrap(), 0.0953);
+
+    // Rules that no longer fit a cache: the model knows nothing of it.
+    let mut dear = run(600, 0.02, 5);
+    for cell in &mut dear.cells {
+        cell.measurement
+            .cpus
+            .iter_mut()
+            .for_each(|c| (c.irq, c.softirq) = (c.irq * 1.4, c.softirq * 1.4));
+    }
+    let fit = known().tested(&named(&[dear])).unwrap();
+    near(fit.tested.as_ref().unwrap().error, 1.4_f64.ln(), 0.05, "error");
+    near(fit.costs.error.unwrap(), 2.0 * 1.4_f64.ln(), 0.05, "interval");
+
+    // And plan shows it.
+    let (snapshot, asked) = (lab(), |costs| Traffic { costs, ..Traffic::default() });
+    let traffic = asked(fit.costs);
+    let model = cost::Model::new(&snapshot, &traffic, Profile::Router);
+    let candidates = linerate::decide::plan::candidates(&snapshot);
+    let all = linerate::decide::plan::find(&candidates, name::RPS_ALL).unwrap();
+    let range = model.predict(all).unwrap().unwrap().packets_within(Direction::Both).unwrap();
+    near(range.high / range.mid, 1.96, 0.05, "factor");
+    near(range.mid / range.low, 1.96, 0.05, "factor");
+    assert!(known().tested(&[]).is_err());
+}
+
 #[test]
 fn one_number_of_rules_says_nothing_of_a_rule() {
     let fit = fitted(&[run(300, 0.02, 1)]);

@@ -1,6 +1,6 @@
 //! Does the verdict keep its promises? Simulated experiments with known truth, seeded.
 
-use crate::simulated::{Truth, refuse, simulate};
+use crate::simulated::{Shape, Truth, refuse, simulate};
 use linerate::decide::experiment::{
     Decision, Leaning, Verdict, analyse, blocks_to_show, compare, decide, precise_enough,
 };
@@ -52,7 +52,8 @@ fn equal(count: usize, cv: f64, seed: u64) -> Truth {
 /// Runs in which one of equal candidates was called slower than the best.
 fn excluded(count: usize, cv: f64, dips: bool, runs: u64) -> usize {
     let leaves_one_out = |seed: &u64| {
-        let truth = Truth { dips, block_cv: 0.0, ..equal(count, cv, *seed) };
+        let shape = if dips { Shape::Dips } else { Shape::Normal };
+        let truth = Truth { shape, block_cv: 0.0, ..equal(count, cv, *seed) };
         !analyse(&simulate(&truth)).best.unwrap().behind.is_empty()
     };
     (0..runs).filter(leaves_one_out).count()
@@ -85,10 +86,132 @@ fn whole_table_of_equal_candidates_and_of_dips() {
     assert!(most <= 5.0, "{most} %");
     for one_way in [true, false] {
         for cv in [0.02, 0.05] {
-            let truth = Truth { one_way, dips: true, ..two(1.0, cv, 10, 0) };
+            let truth = Truth { one_way, shape: Shape::Dips, ..two(1.0, cv, 10, 0) };
             println!("{one_way} {cv}: {:?}", dipping(&truth, 5000));
         }
     }
+}
+
+/// Noise that is not ours: what each makes of an equal candidate.
+fn other_noise(runs: u64) -> Vec<(String, (f64, f64, f64))> {
+    let mut rows = Vec::new();
+    for one_way in [true, false] {
+        for cv in [0.02, 0.1] {
+            for shape in Shape::ALL {
+                for drift in [0.0, -0.02] {
+                    let truth = Truth { one_way, shape, drift, ..two(1.0, cv, 10, 0) };
+                    let name = format!("{shape:?}, {cv}, drift {drift}, one way {one_way}");
+                    rows.push((name, dipping(&truth, runs)));
+                }
+            }
+        }
+    }
+    rows
+}
+
+/// The other table of docs/tune-analysis.md: `cargo test --release --test pure whole_table --
+/// --ignored --nocapture`.
+#[test]
+#[ignore = "slow: five thousand simulated experiments"]
+fn whole_table_of_other_noise() {
+    let rows = other_noise(5000 / 48 + 1);
+    let mean = |of: fn(&(f64, f64, f64)) -> f64| {
+        rows.iter().map(|(_, row)| of(row)).sum::<f64>() / rows.len() as f64
+    };
+    for (name, (better, worse, held)) in &rows {
+        println!("{name}: better {better:.3}, worse {worse:.3}, coverage {held:.3}");
+    }
+    let (better, worse, held) = (mean(|r| r.0), mean(|r| r.1), mean(|r| r.2));
+    println!("all: better {better:.4}, worse {worse:.4}, coverage {held:.4}");
+    assert!(better <= 0.025 && worse <= 0.025 && (0.93..=0.97).contains(&held));
+}
+
+#[test]
+fn noise_that_is_not_ours_makes_no_candidate_better_or_worse() {
+    let rows = other_noise(12);
+    let mean = |of: fn(&(f64, f64, f64)) -> f64| {
+        rows.iter().map(|(_, row)| of(row)).sum::<f64>() / rows.len() as f64
+    };
+    let (better, worse, held) = (mean(|r| r.0), mean(|r| r.1), mean(|r| r.2));
+    assert!(better <= 0.03 && worse <= 0.03, "better {better}, worse {worse}: {rows:?}");
+    assert!((0.92..=0.98).contains(&held), "coverage {held}: {rows:?}");
+}
+
+/// "As fast" is a claim like any other.
+#[test]
+fn what_is_called_as_fast_is_hardly_ever_slower() {
+    let mut wrong = 0;
+    let mut said = 0;
+    for seed in 0..200 {
+        let candidates = vec![("as-found", 1.0), ("b", 1.3), ("c", 1.3), ("d", 1.3 / 1.011)];
+        let truth = Truth { candidates, cv: 0.006, seed, ..Truth::default() };
+        let best = analyse(&simulate(&truth)).best.unwrap();
+        said += usize::from(!best.tied.is_empty());
+        let apart = |name: &str| (name == "d") != (best.leader == "d");
+        wrong += usize::from(best.tied.iter().any(|name| apart(name)));
+        let open = best.undecided.iter().all(|name| best.includes(name));
+        assert!(open && !best.includes("as-found"));
+    }
+    assert!(wrong <= 10 && said >= 100, "{wrong} of {said}");
+}
+
+/// What a run advises, and whether that is at least as fast as what is there, in truth.
+fn wrong_advice(runs: u64) -> (u64, Vec<String>) {
+    let mut wrong = Vec::new();
+    let mut made = 0;
+    let designs: [&[f64]; 5] = [
+        &[1.0, 1.0],
+        &[1.0, 1.0, 1.0, 1.0],
+        &[1.0, 1.005, 0.995, 0.98],
+        &[1.0, 1.05, 1.0, 0.9],
+        &[1.0; 8],
+    ];
+    'all: for seed in 0.. {
+        for multiples in designs {
+            for shape in Shape::ALL {
+                for (one_way, cv) in [(true, 0.02), (false, 0.1)] {
+                    if made == runs {
+                        break 'all;
+                    }
+                    made += 1;
+                    let names = ["as-found", "b", "c", "d", "e", "f", "g", "h"];
+                    let candidates = names.into_iter().zip(multiples.iter().copied()).collect();
+                    let truth = Truth { candidates, cv, one_way, shape, seed, ..Truth::default() };
+                    let experiment = simulate(&truth);
+                    let decision = decide(&experiment, &analyse(&experiment));
+                    if let Decision::Apply { candidate } = decision {
+                        let fact =
+                            truth.candidates.iter().find(|(n, _)| *n == candidate).unwrap().1;
+                        if fact < 1.01 {
+                            wrong.push(format!("{candidate} {fact} of {truth:?}"));
+                        }
+                    }
+                }
+            }
+            if made < runs {
+                made += 1;
+                let none = factorial(1.0, 1.0, 1.0, 0.05, seed);
+                if let Decision::Apply { candidate } = decide(&none, &analyse(&none)) {
+                    wrong.push(format!("{candidate} of a factorial"));
+                }
+            }
+        }
+    }
+    (made, wrong)
+}
+
+#[test]
+fn advice_is_hardly_ever_wrong() {
+    let (made, wrong) = wrong_advice(260);
+    assert!(wrong.len() as u64 * 50 <= made, "{} of {made}: {wrong:#?}", wrong.len());
+}
+
+#[test]
+#[ignore = "slow: two thousand simulated experiments"]
+fn whole_table_of_advice() {
+    let (made, wrong) = wrong_advice(2000);
+    println!("wrong advice in {} of {made} runs: {wrong:#?}", wrong.len());
+    assert!(wrong.len() as u64 * 100 <= made);
 }
 
 /// Shares of runs in which an equal candidate was called better, worse, and in which its interval held
@@ -112,12 +235,12 @@ fn dipping(truth: &Truth, runs: u64) -> (f64, f64, f64) {
 #[test]
 fn cells_that_dip_make_no_candidate_better_or_worse() {
     for one_way in [true, false] {
-        let truth = Truth { one_way, dips: true, ..two(1.0, 0.02, 10, 0) };
+        let truth = Truth { one_way, shape: Shape::Dips, ..two(1.0, 0.02, 10, 0) };
         let (better, worse, held) = dipping(&truth, 400);
         assert!(better <= 0.025 && worse <= 0.025, "better {better}, worse {worse}");
         assert!((0.92..=0.98).contains(&held), "coverage {held}");
     }
-    let analysis = analyse(&simulate(&Truth { dips: true, ..two(1.5, 0.02, 10, 4) }));
+    let analysis = analyse(&simulate(&Truth { shape: Shape::Dips, ..two(1.5, 0.02, 10, 4) }));
     assert_eq!(analysis.candidate("other").unwrap().verdict, Verdict::Better);
     assert!(analysis.notes.iter().any(|n| n.contains("by ranks")), "{:?}", analysis.notes);
 }
@@ -199,7 +322,7 @@ fn noises() -> [(&'static str, Truth); 3] {
     let normal = two(1.2, 0.05, 10, 0);
     [
         ("normal", normal.clone()),
-        ("heavy-tailed", Truth { heavy: true, ..normal.clone() }),
+        ("heavy-tailed", Truth { shape: Shape::Heavy, ..normal.clone() }),
         ("linear drift", Truth { drift: -0.02, ..normal }),
     ]
 }
@@ -422,7 +545,7 @@ fn where_all_fill_the_line_cpu_time_is_compared_and_not_the_rate() {
     let other = analysis.candidate("other").unwrap();
     assert!((other.overall.unwrap().ratio - 2.0).abs() < 0.05, "{:?}", other.overall);
     assert_eq!(other.verdict, Verdict::Better);
-    assert!((other.rates[0].median.unwrap().0 - 2.5e9).abs() < 1e6, "the table still has rates");
+    assert!((other.rates[0].mean.unwrap().0 - 2.5e9).abs() < 1e6, "the table still has rates");
     assert!(analysis.notes[0].contains("the line limits"), "{:?}", analysis.notes);
 
     experiment.link = None;

@@ -2,7 +2,7 @@
 
 use crate::field;
 use crate::program;
-use crate::simulated::{Truth, refuse, simulate};
+use crate::simulated::{Shape, Truth, refuse, simulate};
 use linerate::decide::experiment::{Analysis, analyse};
 use linerate::machine::store::measured::{Measured, from_json};
 use linerate::model::ethernet::PacketRate;
@@ -93,6 +93,51 @@ fn text_of_odd_runs() {
     let mut not_restored = usual();
     not_restored.settings[1].after = "3".into();
     insta::assert_snapshot!("not_restored", as_text(&not_restored));
+}
+
+/// Who reads one sentence must not be misled by it.
+#[test]
+fn the_first_line_compares_with_what_was_found_and_says_what_would_settle_it() {
+    let line = |candidates: &[(&'static str, f64)], cv: f64, blocks: u32| {
+        let candidates = candidates.to_vec();
+        let experiment = simulate(&Truth { candidates, cv, blocks, ..Truth::default() });
+        tune::headline(&experiment, &analyse(&experiment))
+    };
+    // A candidate that nobody has is no yardstick.
+    let faster = line(&[("as-found", 1.0), ("one-cpu", 0.5), ("rps-all", 1.5)], 0.02, 10);
+    assert!(faster.starts_with("rps-all: down ") && faster.contains(" instead of "), "{faster}");
+    assert!(faster.contains(" Mbit/s (1.") && faster.contains(" times as-found"), "{faster}");
+    // Also where another one is the baseline.
+    let other = line(&[("one-cpu", 1.0), ("as-found", 2.0), ("rps-all", 3.0)], 0.02, 10);
+    assert!(other.contains(" times as-found") && !other.contains("one-cpu"), "{other}");
+    let not = line(&[("one-cpu", 1.0), ("as-found", 2.0), ("rps-all", 1.9)], 0.02, 10);
+    assert!(!not.starts_with("rps-all"), "slower than what is there: {not}");
+    let same = line(&[("as-found", 1.0), ("again", 1.0)], 0.003, 10);
+    assert!(same.starts_with("no practical difference between as-found and again"), "{same}");
+    let noisy = line(&[("as-found", 1.0), ("again", 1.0)], 0.2, 10);
+    assert!(noisy.starts_with("nothing was shown to be faster than as-found"), "{noisy}");
+    assert!(noisy.contains("would settle it"), "{noisy}");
+    for sentence in [faster, other, not, same, noisy] {
+        assert!(!sentence.contains("tied") && !sentence.contains("best"), "{sentence}");
+    }
+}
+
+/// One figure for one thing: in the table, the first line, the drawing and the JSON.
+#[test]
+fn all_forms_tell_the_same_rate() {
+    for shape in [Shape::Normal, Shape::Dips] {
+        let candidates = vec![("as-found", 1.0), ("rps-all", 1.5)];
+        let experiment = simulate(&Truth { candidates, shape, ..Truth::default() });
+        let analysis = analyse(&experiment);
+        let told = serde_json::to_value(&analysis).unwrap();
+        let json = told["candidates"][1]["rates"][0]["mean"].as_f64().unwrap();
+        let shown = format!("{:.0}", json / 1e6);
+        let (text, page) = (as_text(&experiment), as_html(&experiment));
+        let line = tune::headline(&experiment, &analysis);
+        assert!(line.contains(&format!("down {shown} instead of")), "{shown}: {line}");
+        assert!(text.lines().any(|l| l.starts_with("* rps-all") && l.contains(&shown)), "{text}");
+        assert!(page.contains(&format!("{shown} (")), "{shown} in the drawing");
+    }
 }
 
 /// Two factors with two levels each, and what the model said of three of the four.
@@ -230,7 +275,7 @@ fn the_page_is_whole_and_needs_no_network() {
     let page = as_html(&experiment);
     assert!(page.starts_with("<!DOCTYPE html>"));
     for part in [
-        "best: as-found, tied with rps-all: 1.91 times one-cpu",
+        "nothing was shown to be faster than as-found: rps-all is not shown to differ",
         "Ratio to as-found",
         "What each CPU did",
         "The router&#39;s settings before and after",

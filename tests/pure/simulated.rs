@@ -15,6 +15,50 @@ use linerate::model::plan::{Candidate, Change};
 use linerate::model::snapshot::Machine;
 use linerate::model::units::{BitRate, CpuId};
 
+/// The law of a cell's noise, of the same standard deviation but for what dips.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Normal.
+    Normal,
+    /// Student's distribution with 3 degrees of freedom.
+    Heavy,
+    /// To one side: a rate has a ceiling and falls short of it (gamma, shape 2).
+    Gamma,
+    /// Two levels, as of a cache or a frequency that holds or does not.
+    Bimodal,
+    /// A cell is like the one before it (first order, 0.7).
+    Alike,
+    /// Normal, and one cell in ten dips by 30 to 70 %, as where something else uses the machine.
+    Dips,
+}
+
+impl Shape {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Normal, Self::Heavy, Self::Gamma, Self::Bimodal, Self::Alike, Self::Dips];
+
+    /// The noise of a cell in logarithms, after that of the one before.
+    fn draw(self, rng: &mut fastrand::Rng, last: f64, cv: f64) -> f64 {
+        cv * match self {
+            Self::Normal => normal(rng),
+            Self::Heavy => heavy(rng),
+            Self::Gamma => {
+                let gamma = -((1.0 - rng.f64()).ln() + (1.0 - rng.f64()).ln());
+                (2.0 - gamma) / 2.0_f64.sqrt()
+            }
+            Self::Bimodal => {
+                let level = if rng.bool() { 0.95 } else { -0.95 };
+                level + (1.0_f64 - 0.95 * 0.95).sqrt() * normal(rng)
+            }
+            Self::Alike => 0.7 * last / cv + (1.0_f64 - 0.49).sqrt() * normal(rng),
+            Self::Dips => {
+                let own = normal(rng);
+                let dip = if rng.u32(..10) == 0 { (0.3 + 0.4 * rng.f64()).ln() } else { 0.0 };
+                own + dip / cv
+            }
+        }
+    }
+}
+
 /// What to simulate.
 #[derive(Debug, Clone)]
 pub(crate) struct Truth {
@@ -25,11 +69,8 @@ pub(crate) struct Truth {
     pub(crate) cv: f64,
     /// Standard deviation that all cells of a block share.
     pub(crate) block_cv: f64,
-    /// Whether the noise of a cell has Student's distribution with 3 degrees of freedom (of the
-    /// same standard deviation) instead of the normal one.
-    pub(crate) heavy: bool,
-    /// Whether one cell in ten dips by 30 to 70 %, as where something else uses the machine.
-    pub(crate) dips: bool,
+    /// The law of a cell's noise.
+    pub(crate) shape: Shape,
     /// Whether one direction alone is measured.
     pub(crate) one_way: bool,
     /// Change from block to block, as a share; within a block it goes on evenly.
@@ -51,8 +92,7 @@ impl Default for Truth {
             ],
             cv: 0.03,
             block_cv: 0.04,
-            heavy: false,
-            dips: false,
+            shape: Shape::Normal,
             one_way: false,
             drift: 0.0,
             blocks: 10,
@@ -81,6 +121,7 @@ pub(crate) fn simulate(truth: &Truth) -> Experiment {
     let plan = design(&names, &names[0], &directions, truth.blocks, truth.seed).unwrap();
     let mut rng = fastrand::Rng::with_seed(truth.seed ^ 0x9e37_79b9_7f4a_7c15);
     let mut cells = Vec::new();
+    let mut noise = 0.0;
     for block in &plan {
         let whole = truth.block_cv * normal(&mut rng);
         for step in &block.steps {
@@ -89,12 +130,11 @@ pub(crate) fn simulate(truth: &Truth) -> Experiment {
             let multiple = truth.candidates.iter().find(|(n, _)| *n == step.candidate).unwrap().1;
             for &direction in &step.directions {
                 let base = if direction == Direction::Down { 2.5e9_f64 } else { 2.2e9 };
-                let noise = if truth.heavy { heavy(&mut rng) } else { normal(&mut rng) };
-                let dip = match truth.dips && rng.u32(..10) == 0 {
-                    true => (0.3 + 0.4 * rng.f64()).ln(),
+                noise = match truth.cv > 0.0 {
+                    true => truth.shape.draw(&mut rng, noise, truth.cv),
                     false => 0.0,
                 };
-                let ln = (base * multiple).ln() + shared + truth.cv * noise + dip;
+                let ln = (base * multiple).ln() + shared + noise;
                 cells.push(Cell {
                     block: block.number,
                     position: step.position,

@@ -25,9 +25,7 @@ pub struct Rate {
     pub refused: usize,
     /// Cells at 98 % of the line's rate or more.
     pub censored: usize,
-    /// Median of the blocks.
-    pub median: Option<BitRate>,
-    /// Geometric mean of the blocks.
+    /// Geometric mean of the blocks; where cells dip the middle by ranks, as the ratios are.
     pub mean: Option<BitRate>,
     /// Interval of the mean over the blocks. It holds what changed between blocks too, so two
     /// overlapping ones do not say that two candidates are equal: that is what the paired
@@ -131,8 +129,20 @@ pub struct Analysis {
     pub refused_cells: usize,
     /// Why they were.
     pub refusals: Vec<RefusalCount>,
+    /// Experiment that would tell what was left open; `None` where nothing was.
+    pub settle: Option<Settle>,
     /// Notes that a reader must know.
     pub notes: Vec<String>,
+}
+
+/// The experiment that would tell what one left open.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Settle {
+    /// Blocks in which nine of ten experiments show a difference of 3 %, or such as came out if that
+    /// is more.
+    pub blocks: u32,
+    /// Minutes that they take, about.
+    pub minutes: f64,
 }
 
 impl Analysis {
@@ -167,7 +177,9 @@ pub fn analyse(experiment: &Experiment) -> Analysis {
     }
 
     let best = if refused.is_none() { verdict::best(experiment, &levels) } else { None };
+    let settle = if refused.is_none() { settle(experiment, &levels, &candidates) } else { None };
     Analysis {
+        settle,
         exploratory: exploratory(experiment, &candidates, refused.is_some()),
         blocks: levels.blocks.len(),
         usable_blocks,
@@ -177,7 +189,7 @@ pub fn analyse(experiment: &Experiment) -> Analysis {
         cells: experiment.cells.len(),
         refused_cells,
         refusals,
-        notes: notes(experiment, &levels, &candidates, refused.is_some()),
+        notes: notes(experiment, &levels, &candidates, settle, refused.is_some()),
         at_line: levels.at_line,
         refused,
         candidates,
@@ -208,8 +220,12 @@ pub fn second_look(experiment: &Experiment, a: &str, b: &str) -> Option<Effect> 
 #[must_use]
 pub fn blocks_to_show(share: f64, cv: f64, directions: usize) -> u32 {
     // The baseline is measured three times in a block.
-    let sd = cv * (4.0 / 3.0 / directions.max(1) as f64).sqrt();
-    let beyond = share.ln_1p() - BAND.ln();
+    blocks_for(share.ln_1p(), cv * (4.0 / 3.0 / directions.max(1) as f64).sqrt())
+}
+
+/// Blocks in which a ratio is shown whose logarithm is that, where contrasts vary by `sd`.
+fn blocks_for(ln: f64, sd: f64) -> u32 {
+    let beyond = ln - BAND.ln();
     let enough = |blocks: &u32| {
         let n = f64::from(*blocks);
         let t = stats::t_quantile(CONFIDENCE, n - 1.0).unwrap_or(f64::INFINITY);
@@ -217,6 +233,35 @@ pub fn blocks_to_show(share: f64, cv: f64, directions: usize) -> u32 {
         beyond >= (t + 1.2816) * sd / n.sqrt()
     };
     (SHOWN_FROM..MOST_BLOCKS).find(enough).unwrap_or(MOST_BLOCKS)
+}
+
+/// Time between two cells: setting, reading back, settling, connecting.
+const BETWEEN_CELLS: f64 = 0.5;
+
+/// Experiment that would tell the undecided candidates from the baseline.
+fn settle(
+    experiment: &Experiment,
+    levels: &Levels<'_>,
+    candidates: &[CandidateResult],
+) -> Option<Settle> {
+    let undecided = candidates.iter().filter(|c| matches!(c.verdict, Verdict::Undecided(_)));
+    let needed = undecided.filter_map(|c| {
+        let effect = c.overall.as_ref()?;
+        let n = effect.blocks as f64;
+        let t = stats::t_quantile(CONFIDENCE, n - 1.0)?;
+        let sd = effect.half_width().ln_1p() * n.sqrt() / t;
+        Some(blocks_for(effect.ratio.ln().abs().max(WORTH_FINDING.ln_1p()), sd))
+    });
+    let run = levels.blocks.len();
+    // Where it was just not enough, as many again.
+    let again = u32::try_from(2 * run).unwrap_or(MOST_BLOCKS);
+    let blocks = match needed.max()? {
+        few if few as usize <= run => again.min(MOST_BLOCKS),
+        blocks => blocks,
+    };
+    let cells = experiment.cells.len() as f64 / run.max(1) as f64;
+    let seconds = experiment.scenario.seconds + experiment.scenario.omit + BETWEEN_CELLS;
+    Some(Settle { blocks, minutes: f64::from(blocks) * cells * seconds / 60.0 })
 }
 
 /// The fewest blocks in which a sign-flip test can show anything, and the most that are worth naming.
@@ -368,17 +413,14 @@ fn rate(experiment: &Experiment, levels: &Levels<'_>, name: &str, direction: Dir
     let censored = usable().filter(|c| line::fills(c, ceiling)).count();
     let series = levels.series(name, direction);
     let back = |ln: f64| BitRate(ln.exp());
+    let shown = levels.effect(&series.iter().copied().map(Some).collect::<Vec<_>>());
     Rate {
         direction,
         cells: usable().count(),
         refused: cells().count() - usable().count(),
         censored,
-        median: stats::median(&series).map(back),
-        mean: stats::mean(&series).map(back),
-        interval: (series.len() >= MIN_BLOCKS)
-            .then(|| stats::t_interval(&series, CONFIDENCE))
-            .flatten()
-            .map(|i| (back(i.low()), back(i.high()))),
+        mean: shown.map(|e| BitRate(e.ratio)).or_else(|| stats::mean(&series).map(back)),
+        interval: shown.map(|e| (BitRate(e.low), BitRate(e.high))),
     }
 }
 
@@ -447,6 +489,7 @@ fn notes(
     experiment: &Experiment,
     levels: &Levels<'_>,
     candidates: &[CandidateResult],
+    settle: Option<Settle>,
     refused: bool,
 ) -> Vec<String> {
     let mut notes = Vec::new();
@@ -490,19 +533,15 @@ fn notes(
              now and then. So candidates are compared one cell with one cell, by ranks"
         ));
     }
-    let noise = noise(experiment, levels);
-    let undecided = candidates.iter().any(|c| matches!(c.verdict, Verdict::Undecided(_)));
-    if let (Some(cv), true, None) = (noise.cv, undecided && !refused, levels.dips) {
-        let needed = blocks_to_show(WORTH_FINDING, cv, experiment.directions.len());
-        if needed as usize > levels.blocks.len() {
-            notes.push(format!(
-                "at this noise ({:.1} % a cell) a difference of {:.0} % may be missed; {}{needed} blocks \
-                 show it in nine of ten experiments",
-                cv * 100.0,
-                WORTH_FINDING * 100.0,
-                if needed == MOST_BLOCKS { "more than " } else { "" },
-            ));
-        }
+    if let (Some(cv), Some(settle)) = (noise(experiment, levels).cv, settle) {
+        notes.push(format!(
+            "at this noise ({:.1} % a cell) a difference of {:.0} % may be missed; {}{} blocks show it, \
+             or what came out if that is more, in nine of ten experiments",
+            cv * 100.0,
+            WORTH_FINDING * 100.0,
+            if settle.blocks == MOST_BLOCKS { "more than " } else { "" },
+            settle.blocks,
+        ));
     }
     // Of all of them the refusal tells.
     if !(unmeasured.is_empty() || refused) {

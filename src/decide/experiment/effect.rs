@@ -30,8 +30,6 @@ pub struct Effect {
     pub high: f64,
     /// Confidence of the interval.
     pub confidence: f64,
-    /// Median of the blocks' ratios.
-    pub median: f64,
     /// Two-sided p, adjusted for everything tested with it; `None` where it was not tested.
     pub p: Option<f64>,
 }
@@ -44,14 +42,12 @@ impl Effect {
             return None;
         }
         let interval = stats::t_interval(&values, confidence)?;
-        let ratios: Vec<f64> = values.iter().map(|v| v.exp()).collect();
         Some(Self {
             blocks: values.len(),
             ratio: interval.mean.exp(),
             low: interval.low().exp(),
             high: interval.high().exp(),
             confidence,
-            median: stats::median(&ratios)?,
             p: None,
         })
     }
@@ -89,6 +85,12 @@ impl Effect {
         } else {
             None
         }
+    }
+
+    /// True if the whole interval lies within the band: shown to make no practical difference.
+    #[must_use]
+    pub fn is_within_band(&self) -> bool {
+        self.low >= 1.0 / BAND && self.high <= BAND
     }
 
     /// Half of the interval's width, as a share (0.01 is 1 %).

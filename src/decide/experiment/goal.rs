@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::analyse::{Analysis, second_look};
+use super::BAND;
+use super::analyse::{Analysis, compare, second_look};
 use super::line::usable_rate;
 use super::stats;
 use super::verdict::Verdict;
 use crate::model::goal::{Guard, Limit, Quantity};
 use crate::model::measurement::{Cell, Experiment};
+use crate::model::plan::AS_FOUND;
 
 /// How a candidate stands to a guard.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -113,8 +115,20 @@ pub enum Decision {
     },
 }
 
-/// The candidate that may be applied: of those that were shown to be better than the baseline by
-/// more than the band and that keep every guard, the one with the largest effect.
+/// The candidate that its user has today, if it was measured; else the baseline.
+#[must_use]
+pub fn yardstick(experiment: &Experiment) -> &str {
+    let as_found = experiment.candidates.iter().any(|c| c.name == AS_FOUND);
+    if as_found { AS_FOUND } else { &experiment.baseline }
+}
+
+/// Largest p of a candidate that is advised: where all are equal, one in a hundred experiments would
+/// advise something, for half of what chance shows is worse and not better.
+pub const ADVISED: f64 = 0.02;
+
+/// The candidate that may be applied and that reports advise: of those that were shown to be better
+/// than the baseline, and than what was found, by more than the band, once more by ranks, and that
+/// keep every guard, the one with the largest effect.
 #[must_use]
 pub fn decide(experiment: &Experiment, analysis: &Analysis) -> Decision {
     let leave = |why: String| Decision::Leave { why };
@@ -124,10 +138,17 @@ pub fn decide(experiment: &Experiment, analysis: &Analysis) -> Decision {
     let kept = kept(experiment);
     let broken = |name: &str| kept.iter().find(|k| k.candidate == name && !k.holds());
     let effect = |c: &super::CandidateResult| c.overall.as_ref().map_or(0.0, |e| e.ratio);
-    let (better, doubtful): (Vec<_>, Vec<_>) =
-        analysis.candidates.iter().filter(|c| c.verdict == Verdict::Better).partition(|c| {
-            second_look(experiment, &c.name, &experiment.baseline).is_some_and(|e| e.low > 1.0)
-        });
+    let base = yardstick(experiment);
+    let beats_found = |name: &str| {
+        base == experiment.baseline || compare(experiment, name, base).is_some_and(|e| e.low > BAND)
+    };
+    let faster = analysis.candidates.iter().filter(|c| c.verdict == Verdict::Better);
+    let (faster, by_chance): (Vec<_>, Vec<_>) = faster
+        .filter(|c| beats_found(&c.name))
+        .partition(|c| c.overall.as_ref().is_some_and(|e| e.p.is_some_and(|p| p <= ADVISED)));
+    let (better, doubtful): (Vec<_>, Vec<_>) = faster.into_iter().partition(|c| {
+        second_look(experiment, &c.name, &experiment.baseline).is_some_and(|e| e.low > 1.0)
+    });
     let within = better.iter().filter(|c| broken(&c.name).is_none());
     if let Some(best) = within.max_by(|a, b| effect(a).total_cmp(&effect(b))) {
         return Decision::Apply { candidate: best.name.clone() };
@@ -137,16 +158,22 @@ pub fn decide(experiment: &Experiment, analysis: &Analysis) -> Decision {
         .filter_map(|c| Some(format!("{}: {}", c.name, broken(&c.name)?.told())))
         .collect();
     if let ([], Some(first)) = (told.as_slice(), doubtful.first()) {
-        let base = &experiment.baseline;
         return leave(format!(
             "{} looks better than {base}, but not by ranks and one cell against one: a few cells, or \
              those that open and close the blocks, make the difference",
             first.name
         ));
     }
+    if let ([], Some(first)) = (told.as_slice(), by_chance.first()) {
+        return leave(format!(
+            "{} looks better than {base}, but chance alone shows as much in more than one of {:.0} \
+             experiments; more blocks tell",
+            first.name,
+            1.0 / ADVISED
+        ));
+    }
     if told.is_empty() {
-        let base = &experiment.baseline;
-        let percent = (super::BAND - 1.0) * 100.0;
+        let percent = (BAND - 1.0) * 100.0;
         return leave(format!(
             "nothing was shown to be better than {base} by more than {percent:.0} %"
         ));

@@ -31,14 +31,14 @@ mod tests;
 mod verdict;
 
 pub use analyse::{
-    Analysis, CandidateResult, Drift, Noise, Observed, Rate, RefusalCount, analyse, blocks_to_show,
-    compare, precise_enough, second_look,
+    Analysis, CandidateResult, Drift, Noise, Observed, Rate, RefusalCount, Settle, analyse,
+    blocks_to_show, compare, precise_enough, second_look,
 };
 pub use between::{Between, between};
 pub use design::{Block, DesignError, Turn, design};
 pub use effect::{BAND, Effect, Leaning};
 pub use effects::{FactorEffect, FactorStep};
-pub use goal::{Decision, Kept, decide, kept};
+pub use goal::{ADVISED, Decision, Kept, decide, kept, yardstick};
 pub use line::{AtLine, ceiling, payload, refuse_starved, usable_rate};
 pub use shift::{LevelShift, level_shift};
 pub use verdict::{Best, Trailing, Verdict};

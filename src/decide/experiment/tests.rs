@@ -99,7 +99,8 @@ fn of_both_directions_at_once_only_valid_cells_are_refused_for_a_starved_one() {
 fn what_is_tied_with_the_leader_may_be_the_best_and_what_trails_may_not() {
     let best = Best {
         leader: "a".into(),
-        tied: vec!["b".into(), "c".into()],
+        tied: vec!["b".into()],
+        undecided: vec!["c".into()],
         behind: Vec::new(),
         unknown: vec!["d".into()],
     };

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::effect::{BAND, Effect, Leaning};
+use super::effect::{Effect, Leaning};
 use super::levels::Levels;
 use super::{CONFIDENCE, MIN_BLOCKS, stats};
 use crate::model::measurement::Experiment;
@@ -33,7 +33,7 @@ pub(super) fn judge(effect: Option<&Effect>) -> Verdict {
         Some(Leaning::Better) if shown => Verdict::Better,
         Some(Leaning::Worse) if shown => Verdict::Worse,
         Some(leaning) => Verdict::Undecided(Some(leaning)),
-        None if effect.low >= 1.0 / BAND && effect.high <= BAND => Verdict::NoPracticalDifference,
+        None if effect.is_within_band() => Verdict::NoPracticalDifference,
         None => Verdict::Undecided(None),
     }
 }
@@ -47,13 +47,15 @@ pub struct Trailing {
     pub behind_by: Effect,
 }
 
-/// The candidates among which no difference was shown, and those that fell behind.
+/// The fastest candidate, and how the others stand to it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Best {
-    /// Highest mean. It is *the* best only if nothing is tied with it.
+    /// Highest mean. It is *the* best only if all others are behind.
     pub leader: String,
-    /// Not shown to be slower than the leader.
+    /// Shown to be as fast as the leader: the whole interval of their ratio lies within the band.
     pub tied: Vec<String>,
+    /// Not shown to be slower than the leader, nor shown to be as fast.
+    pub undecided: Vec<String>,
     /// Shown to be slower than the leader.
     pub behind: Vec<Trailing>,
     /// Not comparable with the leader for want of blocks.
@@ -64,7 +66,8 @@ impl Best {
     /// True if a candidate may be the best one.
     #[must_use]
     pub fn includes(&self, name: &str) -> bool {
-        self.leader == name || self.tied.iter().any(|t| t == name)
+        let among = |names: &[String]| names.iter().any(|other| other == name);
+        self.leader == name || among(&self.tied) || among(&self.undecided)
     }
 }
 
@@ -136,6 +139,7 @@ pub(super) fn best(experiment: &Experiment, levels: &Levels<'_>) -> Option<Best>
     let mut best = Best {
         leader: leader.to_owned(),
         tied: Vec::new(),
+        undecided: Vec::new(),
         behind: Vec::new(),
         unknown: Vec::new(),
     };
@@ -144,13 +148,17 @@ pub(super) fn best(experiment: &Experiment, levels: &Levels<'_>) -> Option<Best>
             continue;
         }
         let effect = mean.and_then(|_| levels.effect(&levels.contrasts(leader, name, None)));
-        let effect = effect.map(|e| e.widened(range.half(e.blocks)));
-        match effect {
-            None => best.unknown.push(name.to_owned()),
-            Some(effect) if effect.side() == Some(Leaning::Better) => {
-                best.behind.push(Trailing { name: name.to_owned(), behind_by: effect });
-            }
-            Some(_) => best.tied.push(name.to_owned()),
+        let Some(effect) = effect else {
+            best.unknown.push(name.to_owned());
+            continue;
+        };
+        let behind_by = effect.widened(range.half(effect.blocks));
+        if behind_by.side() == Some(Leaning::Better) {
+            best.behind.push(Trailing { name: name.to_owned(), behind_by });
+        } else if effect.is_within_band() {
+            best.tied.push(name.to_owned());
+        } else {
+            best.undecided.push(name.to_owned());
         }
     }
     Some(best)

@@ -98,8 +98,22 @@ pub struct Prediction {
     worlds: BTreeMap<Direction, Vec<f64>>,
     /// Rates at which the links are full where the unit takes as long as usual, and at most.
     links: BTreeMap<Direction, (f64, f64)>,
-    /// Time that 1.0 takes, ns; `None` without costs that were fitted.
-    unit_ns: Option<f64>,
+    /// Costs that were fitted: time that 1.0 takes, and how well they predict.
+    fitted: Option<Fitted>,
+}
+
+/// Time that 1.0 takes, ns, and half of the 95 % interval of what follows from it, in logarithms.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Fitted {
+    unit_ns: f64,
+    error: Option<f64>,
+}
+
+impl Fitted {
+    /// Takes them from costs; `None` of the default ones.
+    pub(super) fn of(costs: &super::Costs) -> Option<Self> {
+        Some(Self { unit_ns: costs.unit_ns?, error: costs.error })
+    }
 }
 
 impl Prediction {
@@ -108,7 +122,15 @@ impl Prediction {
     #[must_use]
     pub fn packets(&self, direction: Direction) -> Option<f64> {
         let load = self.loads.get(&direction).filter(|load| **load > 0.0)?;
-        Some(1e9 / (self.unit_ns? * load))
+        Some(1e9 / (self.fitted?.unit_ns * load))
+    }
+
+    /// [`Prediction::packets`] with the 95 % interval that the fitted costs earned; `None` where nobody
+    /// knows it.
+    #[must_use]
+    pub fn packets_within(&self, direction: Direction) -> Option<Range> {
+        let (mid, error) = (self.packets(direction)?, self.fitted?.error?);
+        Some(Range { low: mid * (-error).exp(), mid, high: mid * error.exp() })
     }
 
     /// Payload at that rate, bit/s, with so many bytes in a packet; of both directions at once
@@ -207,7 +229,7 @@ impl<'a> Model<'a> {
         }
         let judge = Judge::new(&self.problem)?;
         let judged = judge.judge(&placement)?;
-        prediction(&judge, &judged, self.traffic.costs.unit_ns)
+        prediction(&judge, &judged, Fitted::of(&self.traffic.costs))
     }
 }
 
@@ -215,7 +237,7 @@ impl<'a> Model<'a> {
 pub(super) fn prediction(
     judge: &Judge<'_>,
     judged: &Judged,
-    unit_ns: Option<f64>,
+    fitted: Option<Fitted>,
 ) -> Result<Option<Prediction>, Bug> {
     let problem = judge.problem;
     let rates = &judged.rates;
@@ -292,7 +314,7 @@ pub(super) fn prediction(
             .iter()
             .filter_map(|(slot, p)| Some((*slot, (full(p, &usual)?, full(p, &most)?))))
             .one_by_one(),
-        unit_ns,
+        fitted,
     }))
 }
 

@@ -64,6 +64,8 @@ pub struct Costs {
     pub foreign_queue: f64,
     /// Time that 1.0 takes on a CPU of full capacity, nanoseconds; `None` where nobody measured it.
     pub unit_ns: Option<f64>,
+    /// Half of the 95 % interval of a rate that they predict, in logarithms; `None` where nobody knows.
+    pub error: Option<f64>,
 }
 
 impl Default for Costs {
@@ -97,6 +99,7 @@ impl Costs {
         local: 2.0,
         foreign_queue: 0.25,
         unit_ns: None,
+        error: None,
     };
 
     /// Names in a file, and where the values are.
@@ -145,6 +148,7 @@ impl Costs {
         for (key, value) in &table {
             match (key.as_str(), value) {
                 ("format" | "version" | "machine", _) => {}
+                ("error", value) => costs.error = Some(figure(key, value, 0.0, 10.0)?),
                 ("unit_ns", value) => costs.unit_ns = Some(figure(key, value, 1.0, 1e9)?),
                 ("cost", toml::Value::Table(each)) => {
                     for (key, value) in each {
@@ -185,6 +189,13 @@ impl Costs {
         if let Some(unit) = self.unit_ns {
             out += &format!("unit_ns = {unit:.3}\n");
         }
+        if let Some(error) = self.error {
+            out += &format!(
+                "# predictions are good to a factor of {:.2}, in 95 of 100\n",
+                error.exp()
+            );
+            out += &format!("error = {error:.4}\n");
+        }
         out += "\n[cost]\n";
         let mut copy = *self;
         for (name, value) in copy.named() {
@@ -208,7 +219,13 @@ mod tests {
 
     #[test]
     fn what_is_written_is_what_is_read() {
-        let costs = Costs { rule: 0.004, give: 0.3, unit_ns: Some(812.5), ..Costs::DEFAULT };
+        let costs = Costs {
+            rule: 0.004,
+            give: 0.3,
+            unit_ns: Some(812.5),
+            error: Some(0.125),
+            ..Costs::DEFAULT
+        };
         let text = costs.to_toml("from two runs\nof one router", Some("0123abcd"));
         assert_eq!(Costs::parse(&text).unwrap(), costs, "{text}");
         assert_eq!(Costs::machine(&text).as_deref(), Some("0123abcd"));
@@ -230,6 +247,7 @@ mod tests {
             "unit_ns = 0",
             "unit_ns = \"fast\"",
             "unit_ns = nan",
+            "error = -1",
             "cost = 1",
             "[cost]\nrule = -1",
             "[cost]\nrule = inf",

@@ -5,7 +5,8 @@
 //!   cells ─▶ points: CPU time per packet, mean of a candidate and direction
 //!        y = base + layers * L + rules * R + hand-overs * H + ...     all >= 0
 //!   least squares on ln y (Gauss-Newton, damped, bounded) ─▶ what the points can't tell stays
-//!        at its default ─▶ the same again without each candidate ─▶ error of a prediction
+//!        at its default ─▶ the same again without each candidate, then each result ─▶ error of a
+//!        prediction
 //! ```
 //!
 //! Interrupt, stack and completion of a packet always come together, so that only their sum shows:
@@ -64,7 +65,9 @@ fn defaults() -> [f64; COUNT] {
 /// Mean of a candidate in one direction.
 #[derive(Debug, Clone, PartialEq)]
 struct Point {
-    /// File and candidate, as a number and a name: what is left out together.
+    /// Number of the file.
+    file: usize,
+    /// Number of file and candidate.
     group: usize,
     name: String,
     /// Amount of each term that a packet has.
@@ -109,10 +112,54 @@ pub struct Fit {
     /// Error of predictions for candidates that were left out of the fit, root mean square as
     /// before; `None` with fewer than three.
     pub foretold: Option<f64>,
+    /// The same with all candidates of a result left out at once, so that its number of rules, its MTU
+    /// and its layers are new too; `None` with fewer than three results.
+    pub unseen: Option<f64>,
+    /// Predictions against results that took no part in it.
+    pub tested: Option<Tested>,
+    /// Half of a prediction's 95 % interval, in logarithms: twice the largest of these errors, and no
+    /// less than [`LEAST_ERROR`].
+    pub error: f64,
     /// Acknowledgements for each packet of data, counted; `None` where no cell has them.
     pub acks: Option<f64>,
     /// Remarks that a reader must know.
     pub notes: Vec<String>,
+}
+
+/// Predictions against measurements that took no part in the fit.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Tested {
+    /// Means of a candidate in a direction.
+    pub points: usize,
+    /// Root mean square of ln(measured / predicted).
+    pub error: f64,
+    /// The worst of them.
+    pub worst: (String, f64),
+}
+
+/// No prediction is known better than this: 10 %.
+pub const LEAST_ERROR: f64 = 0.095_3;
+
+impl Fit {
+    /// Tries it on results that took no part in it; its predictions are as uncertain as those show.
+    ///
+    /// # Errors
+    /// An error with the reason if nothing can be compared.
+    pub fn tested(mut self, experiments: &[(String, Experiment)]) -> Result<Self, String> {
+        let predicted =
+            |p: &Point| self.terms.iter().zip(&p.has).map(|(term, n)| term.ns * n).sum::<f64>();
+        let points = points(experiments);
+        let errors = points.iter().map(|p| (p.name.clone(), (p.took / predicted(p)).ln()));
+        let errors: Vec<(String, f64)> = errors.filter(|(_, e)| e.is_finite()).collect();
+        let worst = errors.iter().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())).cloned();
+        let worst = worst.ok_or("no cell to test with has both packets and CPU time")?;
+        let all: Vec<f64> = errors.iter().map(|(_, e)| *e).collect();
+        let error = root_mean_square(&all);
+        self.error = self.error.max(2.0 * error);
+        self.costs.error = Some(self.error);
+        self.tested = Some(Tested { points: errors.len(), error, worst });
+        Ok(self)
+    }
 }
 
 /// Fits the costs to the cells of experiments (a name for each, as a person knows it).
@@ -137,14 +184,22 @@ pub fn fit(experiments: &[(String, Experiment)]) -> Result<Fit, String> {
     let unit = solution.unit();
     let acks = acks(experiments);
     let costs = solution.costs();
+    let residual = root_mean_square(&errors);
+    let foretold = left_out(&points, |p| p.group);
+    let unseen = left_out(&points, |p| p.file);
+    let largest = foretold.into_iter().chain(unseen).fold(residual, f64::max);
+    let error = (2.0 * largest).max(LEAST_ERROR);
     Ok(Fit {
-        costs: Costs { ack: acks.unwrap_or(costs.ack), ..costs },
+        costs: Costs { ack: acks.unwrap_or(costs.ack), error: Some(error), ..costs },
+        unseen,
+        tested: None,
+        error,
         unit_ns: unit,
         points: points.len(),
         terms: solution.terms(),
-        residual: root_mean_square(&errors),
+        residual,
         worst,
-        foretold: foretold(&points),
+        foretold,
         acks,
         notes: notes(experiments),
     })
@@ -207,7 +262,7 @@ fn acks(experiments: &[(String, Experiment)]) -> Option<f64> {
 fn points(experiments: &[(String, Experiment)]) -> Vec<Point> {
     let mut points = Vec::new();
     let mut group = 0;
-    for (file, experiment) in experiments {
+    for (number, (file, experiment)) in experiments.iter().enumerate() {
         for candidate in &experiment.candidates {
             group += 1;
             let has = has(experiment, candidate);
@@ -230,6 +285,7 @@ fn points(experiments: &[(String, Experiment)]) -> Vec<Point> {
                 }
             }
             points.extend(each.into_iter().map(|(direction, (sum, n))| Point {
+                file: number,
                 group,
                 name: format!("{file}: {} {direction}", candidate.name),
                 has,
@@ -603,18 +659,19 @@ fn invert(matrix: &[Vec<f64>]) -> Option<Vec<Vec<f64>>> {
     Some(wide.iter().map(|row| row.iter().skip(n).copied().collect()).collect())
 }
 
-/// Error of the costs for a candidate that took no part in finding them.
-fn foretold(points: &[Point]) -> Option<f64> {
-    let mut groups: Vec<usize> = points.iter().map(|p| p.group).collect();
-    groups.dedup();
-    if groups.len() < 3 {
+/// Error of the costs for what took no part in finding them: each part in turn, all points of the
+/// same number; `None` with fewer than three parts.
+fn left_out(points: &[Point], part: fn(&Point) -> usize) -> Option<f64> {
+    let mut parts: Vec<usize> = points.iter().map(part).collect();
+    parts.dedup();
+    if parts.len() < 3 {
         return None;
     }
     let mut errors = Vec::new();
-    for group in groups {
-        let rest: Vec<Point> = points.iter().filter(|p| p.group != group).cloned().collect();
+    for one in parts {
+        let rest: Vec<Point> = points.iter().filter(|p| part(p) != one).cloned().collect();
         let solution = solve(&rest)?;
-        let own = points.iter().filter(|p| p.group == group);
+        let own = points.iter().filter(|p| part(p) == one);
         errors.extend(own.map(|p| (p.took / solution.foretell(&p.has)).ln()));
     }
     Some(root_mean_square(&errors))

@@ -124,6 +124,10 @@ pub struct Rated {
     pub rate: Option<BTreeMap<Direction, Range>>,
     /// Rate that bottleneck and links let through, where it is known how much the links carry.
     pub capped: Option<BTreeMap<Direction, Range>>,
+    /// Packets of data per second each way, both ways at once, with the 95 % interval that fitted costs
+    /// earned (`plan --costs`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packets: Option<Range>,
     /// The ceilings of the shapers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shapers: Vec<Ceiling>,
@@ -145,8 +149,9 @@ pub fn rated(
         let told = model.predict(candidate)?;
         let rate = told.as_ref().map(|p| filled(&p.rates));
         let capped = told.as_ref().filter(|p| !p.capped.is_empty()).map(|p| filled(&p.capped));
+        let packets = told.as_ref().and_then(|p| p.packets_within(Direction::Both));
         let shapers = told.map_or_else(Vec::new, |p| p.shapers);
-        all.push(Rated { candidate: candidate.clone(), rate, capped, shapers });
+        all.push(Rated { candidate: candidate.clone(), rate, capped, packets, shapers });
     }
     Ok(all)
 }

@@ -56,7 +56,7 @@ mod xps;
 pub use candidates::{Candidates, Request, candidates, candidates_for, complete, peers};
 pub use choice::{Explanation, Wanted, explain, plan_of};
 pub use costs::Costs;
-pub use fit::{Fit, Term, fit};
+pub use fit::{Fit, LEAST_ERROR, Term, Tested, fit};
 pub use gain::{Gain, LEAST, Rated, calibrated, headline, rated, widened};
 pub use index::Bug;
 pub use intake::{Intake, Source};
@@ -74,7 +74,7 @@ use crate::model::snapshot::Snapshot;
 /// Names of the candidates; the command line, result files and reports use them.
 pub mod name {
     /// The router as it is.
-    pub const AS_FOUND: &str = "as-found";
+    pub use crate::model::plan::AS_FOUND;
     pub use crate::model::plan::ONE_CPU;
     /// RPS to every CPU but the interrupt's.
     pub const RPS_OTHERS: &str = "rps-others";

@@ -18,7 +18,7 @@ pub use verdict::headline;
 
 use super::document::{Block, Cell, Document, Section, Table, Tone, Weight};
 use super::words::quoted;
-use crate::decide::experiment::Analysis;
+use crate::decide::experiment::{Analysis, Decision, decide};
 use crate::model::measurement::{EvidenceClass, Experiment};
 
 /// The report on an experiment.
@@ -119,11 +119,13 @@ fn repeat(experiment: &Experiment) -> Section {
     ])
 }
 
-/// Section on how the best candidate gets onto a router and off it again; empty where what was
-/// found is as good.
+/// Section on how the advised candidate gets onto a router and off it again; empty where nothing is
+/// advised.
 fn application(experiment: &Experiment, analysis: &Analysis) -> Section {
-    let best = analysis.best.as_ref().filter(|best| !best.includes(&experiment.baseline));
-    let Some(name) = best.map(|best| best.leader.as_str()) else { return Section::default() };
+    let Decision::Apply { candidate: name } = decide(experiment, analysis) else {
+        return Section::default();
+    };
+    let name = name.as_str();
     // Factors of a search among placements are devices and queues: `rps:wan0/0`.
     let by_device = |word: &str| word.starts_with("irq:") || word.starts_with("rps:");
     let of_lab = experiment.class != EvidenceClass::Wire && name.split(' ').any(by_device);

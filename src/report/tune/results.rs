@@ -1,6 +1,6 @@
 //! The table of results, and the ratios as a drawing.
 
-use super::verdict::best_rule;
+use super::verdict::{marked, rule};
 use crate::decide::experiment::{Analysis, BAND, CandidateResult, Effect, Leaning, Rate, Verdict};
 use crate::model::measurement::Experiment;
 use crate::report::document::{
@@ -14,17 +14,12 @@ pub(super) fn section(experiment: &Experiment, analysis: &Analysis) -> Section {
     let mut headings = vec!["candidate".to_owned()];
     headings.extend(directions.iter().map(|d| format!("{d} Mbit/s")));
     headings.push(format!("times {} (95 % CI)", experiment.baseline));
-    headings.push("median of blocks".to_owned());
     headings.push("verdict".to_owned());
-    let mut table = Table::new(&headings)
-        .figures(1..=directions.len())
-        .whole(directions.len() + 1)
-        .detail(directions.len() + 2);
+    let mut table = Table::new(&headings).figures(1..=directions.len()).whole(directions.len() + 1);
+    let marked = marked(experiment, analysis);
     for result in &analysis.candidates {
-        let best = analysis.best.as_ref().is_some_and(|b| b.includes(&result.name));
         let mut cells = vec![Cell::from(result.name.as_str())];
         cells.extend(result.rates.iter().map(|r| Cell::from(rate(r))));
-        let median = result.overall.as_ref().map(|effect| format!("{:.2}", effect.median));
         cells.extend([
             Cell::from(match (&result.overall, result.observed.overall) {
                 (Some(effect), _) => ratio(effect),
@@ -32,21 +27,21 @@ pub(super) fn section(experiment: &Experiment, analysis: &Analysis) -> Section {
                 (None, Some(observed)) => bare(observed),
                 (None, None) => "-".to_owned(),
             }),
-            Cell::from(median.unwrap_or_else(|| "-".to_owned())),
             verdict(result),
         ]);
-        table.mark(best, cells);
+        table.mark(marked.contains(&result.name), cells);
     }
     table.drop_empty();
     let mut section = Section::new("Results").with([Block::Table(table)]);
-    section.blocks.extend(best_rule(analysis).map(|rule| Block::note(format!("marked: {rule}"))));
+    let rule = rule(experiment, analysis);
+    section.blocks.extend(rule.map(|rule| Block::note(format!("marked: {rule}"))));
     section.with([Block::List(by_direction(analysis))])
 }
 
-/// The median over the blocks, or why there is none.
+/// The mean over the blocks, or why there is none.
 fn rate(rate: &Rate) -> String {
-    match rate.median {
-        Some(median) => mbps(median),
+    match rate.mean {
+        Some(mean) => mbps(mean),
         None if rate.refused > 0 => "refused".to_owned(),
         None => "-".to_owned(),
     }
@@ -60,7 +55,7 @@ fn verdict(result: &CandidateResult) -> Cell {
         Verdict::Better => format!("better{p}"),
         Verdict::Worse => format!("worse{p}"),
         Verdict::NoPracticalDifference => "no practical difference".to_owned(),
-        Verdict::Undecided(None) => "tied: no difference shown".to_owned(),
+        Verdict::Undecided(None) => "not shown to differ".to_owned(),
         Verdict::Undecided(Some(Leaning::Better)) => format!("exploratory: looks better{p}"),
         Verdict::Undecided(Some(Leaning::Worse)) => format!("exploratory: looks worse{p}"),
         Verdict::NotMeasured if result.observed.overall.is_some() => "no claim".to_owned(),
@@ -133,7 +128,7 @@ pub(super) fn ratios(experiment: &Experiment, analysis: &Analysis) -> Section {
     Section::detail(format!("Ratio to {baseline}")).with([
         Block::Figure(figure),
         Block::note(
-            "rates are medians over the blocks; ratios are paired: each block compares what ran in \
+            "rates are geometric means over the blocks; ratios are paired: each block compares what ran in \
              it, so what the machine did to the whole block cancels out; p is by sign-flip \
              permutation over the blocks, adjusted for the number of candidates",
         ),

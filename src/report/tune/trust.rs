@@ -10,6 +10,7 @@ pub(super) fn section(experiment: &Experiment, analysis: &Analysis) -> Section {
     let mut lines = noise(analysis);
     let (restored, settings) = settings(experiment);
     lines.extend(analysis.exploratory.iter().map(|why| format!("exploratory: {why}")));
+    lines.extend(shifted(experiment));
     let notes = experiment.notes.iter().chain(&analysis.notes);
     lines.extend(notes.map(|note| format!("note: {note}")));
     let mut section = Section::new("How far to trust it").with([Block::List(lines)]);
@@ -68,6 +69,18 @@ fn noise(analysis: &Analysis) -> Vec<String> {
         });
     }
     lines
+}
+
+/// Cells within which something changed, where there are any.
+fn shifted(experiment: &Experiment) -> Option<String> {
+    let valid = experiment.cells.iter().filter(|cell| usable_rate(cell).is_some());
+    let shifted = valid.clone().filter(|cell| cell.measurement.shift.is_some()).count();
+    (shifted > 0).then(|| {
+        format!(
+            "note: within {shifted} of {} the rate changed its level by a tenth or more",
+            count(valid.count(), "cell")
+        )
+    })
 }
 
 /// A refusal rule in words.
