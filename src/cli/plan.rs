@@ -110,8 +110,9 @@ pub(super) fn run(context: &Context, args: &PlanArgs) -> Result<ExitCode> {
         })?;
     } else if !context.out.is_quiet() {
         let file = args.output.display().to_string();
+        let all = context.out.is_verbose();
         let document =
-            report::document(&snapshot, &request, &candidates, &plan, &file).map_err(bug)?;
+            report::document(&snapshot, &request, &candidates, &plan, &file, all).map_err(bug)?;
         context.out.document(&document)?;
     }
     Ok(ExitCode::Done)

@@ -141,8 +141,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 
 /// What the verbs of the command line share. Everything else below `src/cli` is a verb, which may
 /// use every room but another verb.
-const SHARED: &[&str] =
-    &["cli/shared", "cli/context", "cli/output", "cli/table", "cli/interrupt", "cli/log"];
+const SHARED: &[&str] = &["cli/shared", "cli/context", "cli/output", "cli/interrupt", "cli/log"];
 
 const LONG: usize = 500;
 const TOO_LONG: usize = 800;

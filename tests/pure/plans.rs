@@ -403,7 +403,7 @@ fn names_of_fifteen_bytes_in_any_script_are_planned_for_as_any_other() {
         assert_eq!(told(&made, name), told(planned, "eth1"), "{name}");
         let plan = plan::plan_for(&made.snapshot, made.chosen().clone());
         let (request, found) = (&made.request, &made.found);
-        report::plan::document(&made.snapshot, request, found, &plan, "plan.toml").unwrap();
+        report::plan::document(&made.snapshot, request, found, &plan, "plan.toml", true).unwrap();
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use crate::program;
+use crate::scene::big;
 
 const BOARD: &str = "fixtures/hosts/rk3576-8-r8169x2-6.1";
 const SWITCH: &str = "fixtures/hosts/armada385-2-mvneta+mv88e6xxx-5.15";
@@ -150,4 +151,35 @@ fn every_json_says_its_format_and_version() {
 fn quiet_json(line: &str, of: Option<&str>) -> serde_json::Value {
     let output = run(line, of, 80, |c| c.args(["--json", "-q"]));
     serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn the_first_line_says_where_packets_are_and_what_the_plan_should_give() {
+    let output = run("show", Some(BOARD), 200, |c| c);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let first = text.lines().next().unwrap();
+    let expected =
+        "all packets are handled on CPU0; `linerate plan` should give about 2.7 times down";
+    assert!(first.starts_with(expected), "{first}");
+    let plan = String::from_utf8(run("plan", Some(BOARD), 200, |c| c).stdout).unwrap();
+    let (_, gain) = first.split_once("should give ").unwrap();
+    assert!(plan.lines().next().unwrap().contains(gain), "the plan says otherwise: {plan}");
+}
+
+#[test]
+fn the_plan_of_a_machine_of_96_cpus_is_read_on_one_page() {
+    let size = big::Size { cpus: 96, cards: 2, queues: 48, lines: 200 };
+    let name = format!("linerate-page-{}.tar.gz", std::process::id());
+    let file = std::env::temp_dir().join(name);
+    std::fs::write(&file, crate::scene::archive(&big::machine(size), 1)).unwrap();
+    let lines = |more: &[&str]| {
+        let text = run("plan", None, 80, |c| {
+            c.args(["--candidate", "irq-spread-rps", "--host"]).arg(&file).args(more)
+        });
+        String::from_utf8(text.stdout).unwrap().lines().count()
+    };
+    let (short, whole) = (lines(&[]), lines(&["-v"]));
+    drop(std::fs::remove_file(&file));
+    assert!(short > 20 && short < 60, "{short} lines");
+    assert!(whole > 192, "each of the 192 settings has a line with -v, of {whole}");
 }

@@ -24,7 +24,6 @@ const CLEAN: &[&str] = &[
     "cli/shared/session.rs",
     "cli/shared/waiting.rs",
     "cli/status.rs",
-    "cli/table.rs",
     "cli/tune",
     "cli/verify.rs",
     "decide/diagnose",

@@ -39,7 +39,7 @@ const TERMS: [(&str, &str); 8] = [
     ("bridge", "a bridge"),
     ("wireguard", "WireGuard"),
     ("rule", "a filter rule"),
-    ("hand-over", "handing over by RPS, giving and taking"),
+    ("hand-over", "an RPS hand-off, giving and taking"),
 ];
 
 /// Number of the terms, from the first, that are ways of their own.

@@ -8,7 +8,8 @@ mod path;
 mod stack;
 
 use super::document::{Block, Document, Section, Table};
-use crate::decide::plan::Intake;
+use crate::decide::plan::cost::Model;
+use crate::decide::plan::{self, Gain, Intake, Request, name};
 use crate::model::capacity::Source;
 use crate::model::cpuset::CpuSet;
 use crate::model::order::InOrder;
@@ -35,6 +36,9 @@ pub enum Part {
 #[must_use]
 pub fn summary(snapshot: &Snapshot) -> Document {
     let mut document = machine(snapshot);
+    if let Some(verdict) = verdict(snapshot) {
+        document.origin.insert(0, std::mem::replace(&mut document.title, verdict));
+    }
     document.blocks(cpu_summary(snapshot));
     document.blocks(nics::nics(snapshot, false));
     document.blocks(queues(snapshot));
@@ -232,25 +236,42 @@ fn queues(snapshot: &Snapshot) -> Vec<Block> {
             );
         table.row([format!("{} rx-{}", source.device.name, source.queue.index), irq, on, rps, xps]);
     }
-    let mut lines = vec![Block::Table(table)];
-    lines.extend(concentration(&intake).map(Block::alarm));
-    lines
+    vec![Block::Table(table)]
 }
 
-/// Says so when one CPU does all the work while others could.
-fn concentration(intake: &Intake<'_>) -> Option<String> {
+/// Where packets are handled, and what the plan is expected to bring; `None` where no queue is up or it
+/// is not known where its packets go.
+fn verdict(snapshot: &Snapshot) -> Option<String> {
+    let place = place(&Intake::of(snapshot))?;
+    let request = Request::default();
+    let candidates = plan::candidates_for(snapshot, &request);
+    let model = Model::new(snapshot, &request.traffic, request.profile);
+    let told = |name: &str| model.predict(candidates.get(name)?).ok().flatten();
+    let Some(now) = told(name::AS_FOUND) else { return Some(place) };
+    let gain = told(&candidates.preferred).and_then(|then| Gain::of(&now, &then));
+    Some(match gain {
+        Some(gain) if gain.is_any() => {
+            format!("{place}; `linerate plan` should give {}", gain.words())
+        }
+        _ if now.carried => format!("{place}; the links are full before any CPU"),
+        _ if snapshot.usable_cpus().len() < 2 => place,
+        _ => format!("{place}; no other placement is expected to give more"),
+    })
+}
+
+/// The CPUs that packets are handled on.
+fn place(intake: &Intake<'_>) -> Option<String> {
     let mut busy = CpuSet::empty();
     for source in &intake.sources {
         let steered = source.queue.rps.as_ref().filter(|set| !set.is_empty());
         let cpus = steered.or_else(|| source.irq.and_then(Irq::lands_on))?;
         cpus.iter().for_each(|cpu| busy.insert(cpu));
     }
-    let free = intake.usable.difference(&busy).len();
-    let cpu = busy.first().filter(|_| busy.len() == 1 && free > 0)?;
-    Some(format!(
-        "all packets are handled on {cpu}; {free} other CPU{} could help: linerate plan",
-        if free == 1 { "" } else { "s" }
-    ))
+    match busy.len() {
+        0 => None,
+        1 => Some(format!("all packets are handled on CPU{busy}")),
+        _ => Some(format!("packets are handled on CPUs {busy}")),
+    }
 }
 
 fn moved(irq: &Irq) -> &'static str {
