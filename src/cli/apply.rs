@@ -9,7 +9,7 @@ use clap::Args;
 use super::context::Context;
 use super::interrupt;
 use super::shared::waiting::{self, Probes};
-use super::shared::{persisted, seconds, session};
+use super::shared::{persisted, seconds, session, syslog};
 use crate::change::apply::pending::{Patience, split};
 use crate::change::apply::{self, Changer, Write, check_fits, deadman, time_left};
 use crate::error::{Error, ExitCode, Result};
@@ -126,11 +126,26 @@ pub(super) fn run(context: &Context, args: &ApplyArgs) -> Result<ExitCode> {
             args.plan.display()
         ));
     }
+    let staged = |w: &&Write| w.knob == Knob::PacketSteering || w.before_text.contains(" sw:");
+    for write in applied.writes.iter().filter(staged) {
+        out.say(format_args!(
+            "{} is staged in uci and not committed: rollback takes it back; a `uci commit` by somebody \
+             else would keep it over a reboot without rollback",
+            write.knob
+        ));
+    }
     if let Some(target) = &keep {
         persisted::write(context, target, &whole, changer.lock())?;
     }
     drop(changer);
     later.print()?;
+    if !applied.writes.is_empty() {
+        let until = args.confirm.map(|s| format!(", undone after {s:.0} s unless confirmed"));
+        syslog::note(
+            context,
+            &format!("{verb}: {} settings made{}", applied.writes.len(), until.unwrap_or_default()),
+        );
+    }
     match guarded.filter(|_| !applied.writes.is_empty()) {
         Some(armed) if !out.json && session::is_attended(out) => {
             waiting::count_down(context, &armed, &stop)

@@ -11,13 +11,15 @@ use clap::Args;
 use super::context::Context;
 use super::interrupt;
 use super::shared::persisted::SKIPPED;
+use super::shared::syslog::{self, INFO, WARNING};
 use crate::change::apply::Hold;
-use crate::change::persist::HOME;
 use crate::change::persist::event::{self, Outcome, Which};
+use crate::change::persist::files::STEERING_HOOK;
 use crate::change::persist::guard::{self, Verdict};
-use crate::error::{Error, ExitCode, Result};
+use crate::change::persist::{self, HOME};
+use crate::error::{ExitCode, Result};
 use crate::machine::discover;
-use crate::machine::host::{HostRead, HostWrite, Live, clock};
+use crate::machine::host::{HostRead, HostWrite, Live, clock, command};
 use crate::machine::store;
 use crate::machine::store::disk::Root;
 use crate::machine::store::swap::{refused, settle};
@@ -83,7 +85,7 @@ fn stayed(context: &Context) -> Result<ExitCode> {
 fn go(context: &Context, which: &Which, verb: &str) -> Result<ExitCode> {
     let done = apply(context, which, verb);
     if let Err(e) = &done {
-        tell(context, 4, &e.to_string());
+        tell(context, WARNING, &e.to_string());
     }
     done
 }
@@ -139,21 +141,41 @@ impl Event<'_> {
         if event::admitted(&self.root, host)? == Verdict::Skip {
             // Not for every device.
             if *which == Which::Everything {
-                tell(context, 4, SKIPPED);
+                tell(context, WARNING, SKIPPED);
+                self.steer_as_before();
             }
             return Ok(None);
         }
         let names = event::looked_at(&plan, &devices);
         let mut changer = hold.changer(|host| discover::devices(host, &names))?;
-        changer.notes.iter().for_each(|note| tell(context, 4, note));
+        changer.notes.iter().for_each(|note| tell(context, WARNING, note));
         let outcome = event::run(&mut changer, &plan, which, &devices, &self.stop);
         for error in &outcome.failed {
-            tell(context, 4, &format!("{verb}: {error}"));
+            tell(context, WARNING, &format!("{verb}: {error}"));
         }
         if outcome.written > 0 {
-            tell(context, 6, &format!("{verb}: {} settings made", outcome.written));
+            tell(context, INFO, &format!("{verb}: {} settings made", outcome.written));
         }
         Ok(Some(outcome))
+    }
+
+    /// Lets OpenWrt's own packet steering act, as it was set before, where the plan that took it over is
+    /// skipped.
+    fn steer_as_before(&self) {
+        let Ok(Some(record)) = persist::record(&self.root) else { return };
+        let Some(former) = record.former_steering().filter(|_| self.root.is_here()) else { return };
+        // Its service runs our hook, which looks at the boot guard; before 24.10 there is none, and the
+        // option is what counts.
+        let told = if self.host.read(Path::new(STEERING_HOOK)).is_ok() {
+            let reload = command::run("/etc/init.d/packet_steering", &["reload"], PATIENCE);
+            reload.map(drop).map_err(|e| e.to_string())
+        } else {
+            let value = former.unwrap_or("unset").as_bytes();
+            self.host.write(Path::new("packet-steering"), value).map_err(|e| e.to_string())
+        };
+        if let Err(why) = told {
+            tell(self.context, WARNING, &format!("OpenWrt's packet steering: {why}"));
+        }
     }
 
     /// Waits, for a while, for the lines and queues that a device gets when it is brought up.
@@ -198,17 +220,9 @@ fn is_up(host: &dyn HostRead, device: &str) -> Option<bool> {
     Some(flags & 1 == 1)
 }
 
-/// A line for the log, at a level of syslog(3).
+/// A line for the log; for whoever called it where there is none.
 fn tell(context: &Context, level: u8, text: &str) {
-    let line = format!("<{level}>linerate: {text}\n");
-    let log = Path::new("/dev/kmsg");
-    let here = Root::of_environment().is_here();
-    let live = context.live("log").ok().filter(|_| here);
-    let kept: Result<()> = match live {
-        None => Err(Error::usage("log", "not the running system")),
-        Some(host) => host.write(log, line.as_bytes()).map_err(|e| Error::not_supported("log", e)),
-    };
-    if kept.is_err() {
+    if syslog::line(context, level, text).is_err() {
         context.out.say(text);
     }
 }

@@ -1,21 +1,23 @@
 //! `linerate persist` and `unpersist`: a plan that outlasts reboots and reaches devices that come
 //! later.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use super::context::Context;
 use super::shared::persisted::{chosen, target, told, write};
+use super::shared::syslog;
 use crate::change::apply::pending::{Patience, split};
-use crate::change::apply::{Changer, Hold, check_fits};
+use crate::change::apply::{self, Changer, Hold, check_fits};
 use crate::change::persist::{self, Init, Wanted};
 use crate::error::{ExitCode, Result};
 use crate::machine::discover;
-use crate::machine::host::HostRead;
+use crate::machine::host::{HostRead, HostWrite, tidy_packet_steering};
 use crate::machine::store;
 use crate::machine::store::disk::Root;
+use crate::model::knob::Knob;
 
 /// `persist`
 #[derive(Debug, Args)]
@@ -71,7 +73,7 @@ pub(super) fn run(context: &Context, args: &PersistArgs) -> Result<ExitCode> {
     let plan = store::plan::read(&chosen(args.plan.as_deref()).0)?;
     let target = target(context, args.init.map(Init::from), args.program.as_deref())?;
     if args.print {
-        let files = persist::wanted(target.init, &target.program, &plan, target.router)?;
+        let files = persist::wanted(target.init, &target.program, &plan, &target.router)?;
         let texts: Vec<String> = files.iter().map(Wanted::printed).collect();
         if out.json {
             out.json(&Printed { format: "linerate-persist-files", version: 1, files: &texts })?;
@@ -126,7 +128,21 @@ pub(super) fn undo(context: &Context, args: &UnpersistArgs) -> Result<ExitCode> 
     let later = out.later();
     let lock = Hold::take(host, &store::state_dir(), "unpersist", Duration::ZERO)?;
     let init = persist::record(&root)?.map(|record| record.init);
+    // What is in force by a journal of ours stays so, also where the file said it.
+    let steered = apply::status(host, &store::state_dir())?.iter().any(|one| {
+        one.journal.header.entries.iter().any(|entry| entry.knob == Knob::PacketSteering)
+    });
+    let steering = Path::new("packet-steering");
+    let value = host.text(steering).ok().filter(|_| steered && root.is_here());
     let undone = persist::unpersist(&root, args.force);
+    if let Some(value) = value.as_deref().and_then(|value| value.split(' ').next())
+        && let Err(e) = host.write(steering, value.as_bytes())
+    {
+        log::warn!("{e}");
+    }
+    if root.is_here() {
+        tidy_packet_steering(host);
+    }
     if let Some(init) = init {
         told(context, &root, init);
     }
@@ -140,6 +156,7 @@ pub(super) fn undo(context: &Context, args: &UnpersistArgs) -> Result<ExitCode> 
         out.say("nothing is persisted");
         return Ok(ExitCode::Done);
     }
+    syslog::note(context, "unpersist: nothing is persisted any more");
     undone.iter().for_each(|path| out.say(format_args!("undid {}", path.display())));
     out.say(
         "nothing is persisted any more; what is in force now stays so until: linerate rollback",

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::context::Context;
-use super::shared::waiting;
+use super::shared::{syslog, waiting};
 use crate::change::apply::Hold;
 use crate::error::{ExitCode, Result};
 use crate::machine::store;
@@ -58,7 +58,9 @@ pub(super) fn run(context: &Context, args: &RollbackArgs) -> Result<ExitCode> {
         }
         out.tell(out.table(&table).join("\n"))?;
     }
-    out.say(format_args!("{} settings restored and read back", done.restored.len()));
+    let told = format!("{} settings restored and read back", done.restored.len());
+    syslog::note(context, &format!("rollback: {told}"));
+    out.say(told);
     Ok(ExitCode::Done)
 }
 

@@ -9,10 +9,12 @@ use super::shared::persisted::chosen;
 use super::shared::waiting::in_one_unit;
 use crate::change::apply;
 use crate::change::apply::pending::{Patience, split};
+use crate::change::persist;
 use crate::change::verify::{self, Check, Report, State};
 use crate::error::{ExitCode, Result};
 use crate::machine::discover;
 use crate::machine::store;
+use crate::machine::store::disk::Root;
 use crate::model::cpuset::CpuSet;
 use crate::model::knob::Value;
 use crate::report::document::Table;
@@ -37,6 +39,9 @@ pub(super) fn run(context: &Context, args: &VerifyArgs) -> Result<ExitCode> {
     let out = &context.out;
     let (path, persisted) = chosen(args.plan.as_deref());
     let plan = store::plan::read(&path)?;
+    // The same plan by another name is as patient.
+    let kept = persist::event::plan(&Root::of_environment()).ok().flatten();
+    let persisted = persisted || kept.is_some_and(|kept| kept == plan);
     let snapshot = discover::snapshot(host);
     let patience = if args.pending || persisted { Patience::All } else { Patience::ByPlan };
     let (now, waiting) = split(host, &plan, &snapshot, patience);

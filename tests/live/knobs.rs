@@ -350,7 +350,7 @@ esac
             let live = Live::here();
             let read = |path: &str| live.text(Path::new(path)).unwrap();
             assert_eq!(read("flow-offload"), "off sw:unset hw:1");
-            assert_eq!(read("packet-steering"), "unset");
+            assert_eq!(read("packet-steering"), "unset file:unset");
             let staged = || -> Vec<String> {
                 ["firewall", "network"]
                     .map(|p| std::fs::read_to_string(format!("/tmp/.uci/{p}")).unwrap_or_default())
@@ -365,7 +365,7 @@ esac
             let applied = set(&live, &state, &plan, blind).unwrap();
             assert_eq!(applied.writes.len(), 2);
             assert_eq!(read("flow-offload"), "software sw:1 hw:0", "hardware was not asked for");
-            assert_eq!(read("packet-steering"), "0");
+            assert_eq!(read("packet-steering"), "0 file:unset");
             assert!(set(&live, &state, &plan, blind).unwrap().writes.is_empty());
             let file = |path: &str| std::fs::read_to_string(path).unwrap();
             assert_eq!(file("/tmp/calls"), "firewall reload\nsteering stop\n");
@@ -373,7 +373,7 @@ esac
 
             undo(&live, &state);
             assert_eq!(read("flow-offload"), "off sw:unset hw:1");
-            assert_eq!(read("packet-steering"), "unset");
+            assert_eq!(read("packet-steering"), "unset file:unset");
             assert_eq!(staged(), ["", ""], "nothing of ours is left to be committed");
             assert_eq!(file("/etc/config/firewall"), FIREWALL);
             assert_eq!(file("/etc/config/network"), NETWORK);
@@ -386,6 +386,8 @@ esac
             set(&live, &state, &plan, blind).unwrap();
             undo(&live, &state);
             assert_eq!(staged(), ["firewall.cfg01e63d.flow_offloading='0'\n", ""]);
+
+            steering_whoever_commits(&live, &state);
 
             // A firewall that can't be made anew: as before.
             script("/etc/init.d/firewall", "#!/bin/sh\nexit 1\n");
@@ -400,6 +402,76 @@ esac
     assert!(inside.read(Path::new("packet-steering")).is_err(), "a lab must not reach it");
     let of_lab = inside.text(Path::new("flow-offload"));
     assert!(!of_lab.is_ok_and(|text| text.contains("sw:")), "nor the firewall");
+}
+
+/// The line of the option, or none, in a configuration of the network.
+fn network(value: Option<&str>) -> String {
+    let line = value.map(|v| format!("\toption packet_steering '{v}'\n")).unwrap_or_default();
+    format!("# by hand\nconfig globals 'globals'\n{line}\toption ula_prefix 'fd00::/48'\n")
+}
+
+/// Somebody's `uci commit network`: what is staged becomes the file's, whoever staged it.
+fn commit_network() {
+    use linerate::machine::parse::uci::staged;
+    let delta = std::fs::read("/tmp/.uci/network").unwrap_or_default();
+    if let Some(value) = staged(&delta, "packet_steering") {
+        std::fs::write("/etc/config/network", network(value.as_deref())).unwrap();
+    }
+    std::fs::write("/tmp/.uci/network", "").unwrap();
+}
+
+/// The staged and the committed value are two: both are as before, whoever commits between any two of
+/// our steps, and nothing of ours is left to be committed.
+fn steering_whoever_commits(live: &Live, state: &StateDir) {
+    let text = || live.text(Path::new("packet-steering")).unwrap();
+    let file = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let delta = |value: &str| format!("network.cfg01e63d.packet_steering='{value}'\n");
+    let blind: fn(&dyn HostRead) -> Snapshot = |_| Snapshot::default();
+    let plan = candidate(vec![(Knob::PacketSteering, Value::Word("0".into()))]);
+    for (committed, staged) in
+        [(None, None), (Some("1"), None), (Some("1"), Some("2")), (Some("2"), None)]
+    {
+        for commits in 0..8_u32 {
+            let case = format!("{committed:?} {staged:?}, commits {commits:03b}");
+            let commit_at = |step: u32| {
+                if commits & (1 << step) != 0 {
+                    commit_network();
+                }
+            };
+            std::fs::write("/etc/config/network", network(committed)).unwrap();
+            std::fs::write("/tmp/.uci/network", staged.map(delta).unwrap_or_default()).unwrap();
+            commit_at(0);
+            let (before, was, changes) =
+                (text(), file("/etc/config/network"), file("/tmp/.uci/network"));
+            set(live, state, &plan, blind).unwrap();
+            assert!(text().starts_with("0 "), "{case}: {}", text());
+            commit_at(1);
+            undo(live, state);
+            assert_eq!(text(), before, "{case}");
+            assert_eq!(file("/etc/config/network"), was, "{case}: not byte for byte");
+            assert_eq!(file("/tmp/.uci/network"), changes, "{case}: in `uci changes`");
+            commit_at(2);
+            let last = if commits & 4 != 0 { before.split(' ').next() } else { None };
+            assert!(last.is_none_or(|value| text() == format!("{value} file:{value}")), "{case}");
+        }
+        // Where the plan is persisted, the file is to say it, and only `unpersist` puts it back.
+        std::fs::write("/etc/config/network", network(committed)).unwrap();
+        std::fs::write("/tmp/.uci/network", "").unwrap();
+        let before = text();
+        set(live, state, &plan, blind).unwrap();
+        std::fs::create_dir_all("/etc/linerate").unwrap();
+        std::fs::write("/etc/linerate/persist.json", "packet_steering").unwrap();
+        std::fs::write("/etc/config/network", network(Some("0"))).unwrap();
+        linerate::machine::host::tidy_packet_steering(live);
+        assert_eq!(file("/tmp/.uci/network"), "", "staged, and committed by us");
+        undo(live, state);
+        let value = committed.unwrap_or("unset");
+        assert_eq!(text(), format!("{value} file:0"));
+        std::fs::remove_file("/etc/linerate/persist.json").unwrap();
+        std::fs::write("/etc/config/network", network(committed)).unwrap();
+        linerate::machine::host::tidy_packet_steering(live);
+        assert_eq!((text(), file("/tmp/.uci/network")), (before, String::new()));
+    }
 }
 
 /// Everything under /proc/sys/net of the namespace that can be read.

@@ -132,7 +132,7 @@ is_unset other0
 # Without a plan.toml here, what is persisted is meant.
 mv plan.toml elsewhere.toml
 ./linerate verify && fail 'other0 is not set yet'
-./linerate status
+./linerate status && fail 'other0 is here and is not set'
 ./linerate event -- far0
 ./linerate event -- 'no such device'
 is_unset other0
@@ -155,7 +155,7 @@ is_set other0
 is_unset lan0
 "#,
     );
-    assert!(said.contains("pending: RPS of pppoe-wan rx-0"), "{said}");
+    assert!(said.contains("pending    RPS of pppoe-wan rx-0"), "{said}");
     assert!(said.contains("pending: pppoe-wan is not here"), "{said}");
 }
 
@@ -206,6 +206,9 @@ fn openwrts_hooks_run_in_busybox_and_see_a_pppoe_link_that_is_moved_into_place()
         r#"
 ./linerate persist --init openwrt --program $HERE/linerate
 grep -q "packet_steering '0'" $ROOT/etc/config/network || fail "steering is not owned"
+# The plan that lies here is the persisted one: what it names and is not here is pending.
+./linerate verify >verified || fail "pending is called drift: $(cat verified)"
+grep -q "3 are pending" verified || fail "$(cat verified)"
 ip link add lan0 type veth peer name far0
 hotplug net ACTION=remove DEVPATH=/devices/virtual/net/lan0 INTERFACE=lan0 SUBSYSTEM=net
 idle
@@ -480,4 +483,60 @@ fn every_unit_runs_in_a_sandbox_that_leaves_little_open() {
         }
     }
     std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn openwrt_steers_as_before_where_the_plan_is_skipped_or_the_program_is_gone() {
+    need!("busybox");
+    let place = crate::router::Place::new("steering");
+    let template = include_str!("../../packaging/openwrt/packet-steering.sh");
+    let here = place.dir.display().to_string();
+    // The image's first: it has the others in it.
+    let hook = [("/rom/usr/", "ROM"), ("/usr/", "/usr/"), ("/etc/", "/etc/"), ("ROM", "/rom/usr/")];
+    let placed = |(from, to): (&str, &str)| match to {
+        "ROM" => (from.to_owned(), to.to_owned()),
+        to => (from.to_owned(), format!("{here}{to}")),
+    };
+    let hook = hook
+        .map(placed)
+        .iter()
+        .fold(template.to_owned(), |text, (from, to)| text.replace(from, to))
+        .replace("former=''", "former='2'");
+    let script = |path: &str, text: &str| {
+        let path = place.dir.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
+    };
+    let told = |name: &str| format!("#!/bin/sh\necho {name} \"$@\" >>{here}/said\n");
+    script("hook", &hook);
+    script("usr/libexec/network/packet-steering.uc", &told("openwrt"));
+    script("bin/uci", "#!/bin/sh\n[ ! -e flows ] || cat flows\n");
+    let said = || {
+        let mut command = Command::new("busybox");
+        command.args(["sh", "-e", "./hook", "0"]).current_dir(&place.dir);
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{here}/bin:{path}"));
+        assert!(command.status().unwrap().success());
+        let file = place.dir.join("said");
+        crate::router::wait_for("what was called", || file.exists());
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::remove_file(file).unwrap();
+        text
+    };
+    // No program.
+    assert_eq!(said(), "openwrt 2\n");
+    place.file("flows", "128\n");
+    assert_eq!(said(), "openwrt -l 128 2\n");
+    // The program steers; unless its boot guard says no.
+    script("usr/bin/linerate", &told("linerate"));
+    assert_eq!(said(), "linerate event --all\n");
+    script("etc/linerate/guard.json", "{\"short_boots\":0,\"skip\":false}\n");
+    assert_eq!(said(), "linerate event --all\n");
+    script("etc/linerate/guard.json", "{\"short_boots\":2,\"skip\":true}\n");
+    assert_eq!(said(), "openwrt -l 128 2\n");
+    // A target that has a script of its own in its image.
+    script("rom/usr/libexec/platform/packet-steering.sh", &told("target"));
+    assert_eq!(said(), "target 2\n");
 }

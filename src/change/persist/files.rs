@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::uci;
 use super::{Init, PLAN};
 use crate::error::{Error, Result};
 use crate::machine::host::PACKET_STEERING;
+use crate::machine::parse::uci_edit as uci;
 use crate::machine::store;
 use crate::machine::store::disk::Thing;
 use crate::model::knob::Value;
@@ -83,12 +83,17 @@ impl Wanted {
 /// List of files that sysupgrade keeps beside /etc/config (base-files, /sbin/sysupgrade, `add_uci_conffiles`).
 const KEEP: &str = "/lib/upgrade/keep.d/linerate";
 
+/// Script that OpenWrt's packet_steering service runs instead of its own.
+pub const STEERING_HOOK: &str = "/usr/libexec/platform/packet-steering.sh";
+
 /// Properties of the router that the files depend on beside the plan.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Router {
     /// This OpenWrt's packet_steering service runs a platform hook where there is one (24.10 and
     /// later).
     pub own_steering: bool,
+    /// Value of packet_steering before anything was persisted; `None` where it was not set.
+    pub former: Option<String>,
     /// The program is a part of OpenWrt's image, so that an upgrade brings another.
     pub program_in_image: bool,
 }
@@ -97,7 +102,7 @@ pub struct Router {
 ///
 /// # Errors
 /// Usage when the program's path can't stand in a unit or a script; as [`store::plan::to_text`].
-pub fn wanted(init: Init, program: &str, plan: &Plan, router: Router) -> Result<Vec<Wanted>> {
+pub fn wanted(init: Init, program: &str, plan: &Plan, router: &Router) -> Result<Vec<Wanted>> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+');
     if !program.starts_with('/') || !program.chars().all(plain) {
         let what = format!("persist {program}");
@@ -165,10 +170,10 @@ pub fn wanted(init: Init, program: &str, plan: &Plan, router: Router) -> Result<
                     value: value.to_owned(),
                 });
                 if router.own_steering && value == "0" {
-                    list.push(script(
-                        "/usr/libexec/platform/packet-steering.sh",
-                        include_str!("../../../packaging/openwrt/packet-steering.sh"),
-                    ));
+                    let template = include_str!("../../../packaging/openwrt/packet-steering.sh");
+                    let former = router.former.as_deref().unwrap_or_default();
+                    let hook = text(template).replace("former=''", &format!("former='{former}'"));
+                    list.push(Wanted::file(STEERING_HOOK, 0o755, hook));
                 }
             }
             // Else an upgrade of OpenWrt would leave packet_steering at 0, and nothing that steers.

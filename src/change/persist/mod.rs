@@ -20,7 +20,6 @@
 pub mod event;
 pub mod files;
 pub mod guard;
-mod uci;
 
 #[cfg(test)]
 mod tests;
@@ -32,7 +31,8 @@ use serde::{Deserialize, Serialize};
 pub use files::{Router, Wanted, wanted};
 
 use crate::error::{Error, ExitCode, Result};
-use crate::machine::host::HostRead;
+use crate::machine::host::{HostRead, PACKET_STEERING};
+use crate::machine::parse::uci_edit as uci;
 use crate::machine::store::disk::{Disk, Thing};
 use crate::machine::store::swap::{Change, missing, refused, swap};
 use crate::model::plan::Plan;
@@ -86,11 +86,12 @@ pub fn detect(host: &dyn HostRead) -> Result<Init> {
 #[must_use]
 pub fn router(host: &dyn HostRead, program: &str) -> Router {
     let service = host.read(Path::new("/etc/init.d/packet_steering")).unwrap_or_default();
-    let hook = "/usr/libexec/platform/packet-steering.sh";
     // The image is mounted there as well, below what was written since.
     let image = format!("/rom{program}");
+    let steering = PACKET_STEERING.committed(host);
     Router {
-        own_steering: String::from_utf8_lossy(&service).contains(hook),
+        former: steering.filter(|value| value.bytes().all(|b| b.is_ascii_alphanumeric())),
+        own_steering: String::from_utf8_lossy(&service).contains(files::STEERING_HOOK),
         program_in_image: host.inode(Path::new(&image)).is_ok(),
     }
 }
@@ -157,6 +158,23 @@ pub fn record(disk: &dyn Disk) -> Result<Option<Record>> {
         return Err(damaged("another version of linerate wrote it"));
     }
     Ok(Some(record))
+}
+
+impl Record {
+    /// Value that OpenWrt's own packet steering had before; the outer `None` where the plan leaves it
+    /// alone, the inner where it was not set.
+    #[must_use]
+    pub fn former_steering(&self) -> Option<Option<&str>> {
+        self.items.iter().find_map(|item| match item {
+            Item::Option { place, before, .. } if place.option == PACKET_STEERING.option => {
+                Some(match before {
+                    uci::Origin::Line(line) => Some(uci::value(line)),
+                    uci::Origin::NoOption | uci::Origin::NoSection => None,
+                })
+            }
+            _ => None,
+        })
+    }
 }
 
 /// A file of the router's as text.

@@ -77,11 +77,12 @@ fn interrupts() -> Plan {
 }
 
 /// OpenWrt 24.10, with the program in its image.
-const NEWER: Router = Router { own_steering: true, program_in_image: true };
+const NEWER: Router = Router { own_steering: true, former: None, program_in_image: true };
 
 fn list(init: Init, plan: &Plan) -> Vec<Wanted> {
-    let router = Router { own_steering: init == Init::OpenWrt, program_in_image: false };
-    wanted(init, "/usr/bin/linerate", plan, router).unwrap()
+    let own_steering = init == Init::OpenWrt;
+    let router = Router { own_steering, former: Some("1".into()), program_in_image: false };
+    wanted(init, "/usr/bin/linerate", plan, &router).unwrap()
 }
 
 const NETWORK: &str = "# edited by hand\nconfig globals 'globals'\n\toption ula_prefix 'fd00::/48'\n\n\
@@ -164,11 +165,11 @@ fn the_files_are_these() {
 #[test]
 fn the_programs_own_path_stands_in_every_file_and_one_that_cant_is_refused() {
     for init in [Init::Systemd, Init::OpenWrt] {
-        let files = wanted(init, "/opt/bin/lr", &dialled(), NEWER).unwrap();
+        let files = wanted(init, "/opt/bin/lr", &dialled(), &NEWER).unwrap();
         let all: String = files.iter().map(Wanted::printed).collect();
         assert!(all.contains("/opt/bin/lr event") && !all.contains("/usr/bin/linerate"), "{all}");
         for bad in ["linerate", "/opt/my bin/linerate", "/opt/$(x)", "/opt/%n/linerate"] {
-            assert_eq!(wanted(init, bad, &dialled(), NEWER).unwrap_err().code(), ExitCode::Usage);
+            assert_eq!(wanted(init, bad, &dialled(), &NEWER).unwrap_err().code(), ExitCode::Usage);
         }
     }
 }
@@ -192,7 +193,7 @@ fn what_systemd_starts_later_is_stopped_later_and_nothing_is_added_where_nothing
 #[test]
 fn what_a_plan_says_of_packet_steering_itself_is_what_is_persisted() {
     let steering = |plan: &Plan| {
-        let files = wanted(Init::OpenWrt, "/usr/bin/linerate", plan, NEWER).unwrap();
+        let files = wanted(Init::OpenWrt, "/usr/bin/linerate", plan, &NEWER).unwrap();
         let hook = files.iter().any(|f| f.path().ends_with("packet-steering.sh"));
         let option = files.iter().find_map(|f| match f {
             Wanted::Option { value, .. } => Some(value.clone()),
@@ -214,7 +215,7 @@ fn what_a_plan_says_of_packet_steering_itself_is_what_is_persisted() {
 #[test]
 fn an_upgrade_of_openwrt_keeps_what_was_persisted_and_its_own_program() {
     let kept = |router| {
-        let files = wanted(Init::OpenWrt, "/usr/bin/linerate", &dialled(), router).unwrap();
+        let files = wanted(Init::OpenWrt, "/usr/bin/linerate", &dialled(), &router).unwrap();
         let keep = files.iter().find(|f| f.path().starts_with("/lib/upgrade/keep.d")).unwrap();
         let text = keep.printed();
         for file in files.iter().filter(|f| !f.path().starts_with("/etc/config")) {

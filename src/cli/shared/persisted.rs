@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::syslog;
 use crate::change::apply::Drifted;
 use crate::change::apply::pending::{Patience, split};
 use crate::change::persist::guard;
@@ -11,7 +12,7 @@ use crate::change::verify;
 use crate::cli::context::Context;
 use crate::error::{Error, ExitCode, Result};
 use crate::machine::discover;
-use crate::machine::host::{HostRead, command};
+use crate::machine::host::{HostRead, command, tidy_packet_steering};
 use crate::machine::store::Lock;
 use crate::machine::store::disk::Root;
 use crate::model::plan::Plan;
@@ -60,7 +61,13 @@ pub(in crate::cli) fn target(
             .to_string_lossy()
             .into_owned(),
     };
-    let router = persist::router(host, &program);
+    let mut router = persist::router(host, &program);
+    // What is committed now may be ours.
+    if let Ok(Some(record)) = persist::record(&Root::of_environment())
+        && let Some(former) = record.former_steering()
+    {
+        router.former = former.map(str::to_owned);
+    }
     Ok(Target { init, program, router })
 }
 
@@ -88,7 +95,7 @@ pub(in crate::cli) fn write(
         let runner = Path::new("/usr/bin/systemd-run");
         host.resolve(runner).map_err(|e| Error::not_supported("persist", e))?;
     }
-    let files = persist::wanted(target.init, &target.program, plan, target.router)?;
+    let files = persist::wanted(target.init, &target.program, plan, &target.router)?;
     let boot_id = root.is_here().then(|| host.identity().boot_id);
     let changed = persist::persist(&root, target.init, plan, &files, boot_id.as_deref())?;
     if changed.is_empty() {
@@ -96,6 +103,10 @@ pub(in crate::cli) fn write(
         return Ok(Vec::new());
     }
     told(context, &root, target.init);
+    if root.is_here() {
+        tidy_packet_steering(host);
+    }
+    syslog::note(context, &format!("persist: {} is applied at every start", plan.candidate.name));
     let changed: Vec<PathBuf> = changed.iter().map(|path| root.path(path)).collect();
     changed.iter().for_each(|path| out.say(format_args!("wrote {}", path.display())));
     out.say(format_args!(

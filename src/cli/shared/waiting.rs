@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::{second, session};
+use super::{second, session, syslog};
 use crate::change::apply::deadman::{self, Confirmed};
 use crate::change::apply::probe::{self, Before};
 use crate::change::apply::{Hold, time_left};
@@ -60,6 +60,7 @@ pub(in crate::cli) fn confirm(context: &Context) -> Result<ExitCode> {
     later.print()?;
     match confirmed {
         Confirmed::Kept(left) => {
+            syslog::note(context, "confirm: the change that waited is kept");
             let left = left.as_secs_f64();
             if context.out.json {
                 let (format, version) = ("linerate-confirm", 1);

@@ -51,7 +51,7 @@ pub use query::{Query, query_as};
 pub use recorder::{Record, Recorder};
 pub use setting::Setting;
 pub use tree::Tree;
-pub use uci::PACKET_STEERING;
+pub use uci::{PACKET_STEERING, tidy_packet_steering};
 
 pub use crate::machine::sys::monitor::{Change, Monitor};
 use crate::model::identity::HostIdentity;

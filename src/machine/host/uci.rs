@@ -1,10 +1,19 @@
 //! Options of OpenWrt's configuration that are settings of ours.
 //!
+//! ```text
+//!   /etc/config/network    what is committed: on flash          the value in force is the staged one,
+//!   /tmp/.uci/network      what is staged: in memory            else the committed
+//! ```
+//!
 //! They are staged with `uci set` and not committed: OpenWrt's own programs read what is staged
 //! (libuci.c, `uci_alloc_context`: UCI_FLAG_SAVED_DELTA), it lies in memory (/tmp/.uci) and goes
 //! with the boot like every other setting of the running system, and so does the journal. A commit
 //! would write the file anew without its comments, would commit whatever a person has staged there,
 //! and would outlast the journal that can undo it; what is to stay is for `linerate persist`.
+//!
+//! Whoever else commits the package commits what we staged too. So the text of packet_steering has both
+//! values, `0 file:1`, the journal keeps both, and undoing puts the file back where ours was committed,
+//! byte for byte but for that line.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,6 +22,7 @@ use rustix::io::Errno;
 
 use super::{HostRead, Query, query_as, service};
 use crate::machine::parse::uci::{sections, staged};
+use crate::machine::parse::uci_edit::{self, OptionPlace, Origin};
 use crate::model::path::Nftables;
 
 /// `uci` itself; and a firewall that is made anew, on a slow machine.
@@ -46,13 +56,28 @@ impl UciOption {
         Path::new("/etc/config").join(self.package)
     }
 
-    /// The value in force: staged, else committed. The outer `None` where there is no such section.
-    fn read(&self, host: &dyn HostRead) -> Option<Option<String>> {
+    /// The committed value, and what is staged over it: the outer `None` where there is no such section,
+    /// that of the staged one where nothing is.
+    fn layers(&self, host: &dyn HostRead) -> Option<(Option<String>, Option<Option<String>>)> {
         let file = host.read(&self.file()).ok()?;
         let section = sections(&file).into_iter().find(|s| s.kind == self.kind)?;
         let delta = host.read(&Path::new("/tmp/.uci").join(self.package)).unwrap_or_default();
-        let committed = || section.option(self.option).map(str::to_owned);
-        Some(staged(&delta, self.option).unwrap_or_else(committed))
+        Some((section.option(self.option).map(str::to_owned), staged(&delta, self.option)))
+    }
+
+    /// The value that is committed.
+    #[must_use]
+    pub fn committed(&self, host: &dyn HostRead) -> Option<String> {
+        self.layers(host)?.0
+    }
+
+    /// The value in force: staged, else committed. The outer `None` where there is no such section.
+    fn read(&self, host: &dyn HostRead) -> Option<Option<String>> {
+        self.layers(host).map(|(committed, staged)| staged.unwrap_or(committed))
+    }
+
+    fn name(&self) -> String {
+        format!("{}.@{}[0].{}", self.package, self.kind, self.option)
     }
 
     /// Stages a value, or that there is none.
@@ -61,8 +86,7 @@ impl UciOption {
         if is()? {
             return Ok(());
         }
-        let Self { package, kind, option } = self;
-        let name = format!("{package}.@{kind}[0].{option}");
+        let name = self.name();
         // What we staged before is taken back rather than staged over, so that nothing is left.
         match service::run("uci", &["-q", "revert", &name], QUICK) {
             Ok(()) if is()? => return Ok(()),
@@ -74,6 +98,57 @@ impl UciOption {
             None => service::run("uci", &["-q", "delete", &name], QUICK),
         }
     }
+
+    /// Takes back what is staged and says no more than the file does: `uci changes` need not list it.
+    fn tidy(&self, host: &dyn HostRead) {
+        if let Some((committed, Some(staged))) = self.layers(host)
+            && committed == staged
+            && let Err(errno) = service::run("uci", &["-q", "revert", &self.name()], QUICK)
+        {
+            log::debug!("uci revert {}: {errno}", self.name());
+        }
+    }
+
+    /// Makes the file say `wanted`, and changes no other line of it.
+    fn put_in_file(&self, host: &dyn HostRead, wanted: Option<&str>) -> Result<(), Errno> {
+        let errno = |e: std::io::Error| Errno::from_io_error(&e).unwrap_or(Errno::IO);
+        let path = self.file();
+        let text = host.read(&path).map_err(|e| e.errno)?;
+        let text = String::from_utf8(text).map_err(|_| Errno::ILSEQ)?;
+        let place = OptionPlace { kind: self.kind.into(), option: self.option.into() };
+        let origin = wanted.map_or(Origin::NoOption, |v| Origin::Line(uci_edit::line(&place, v)));
+        replace(&path, uci_edit::put(&text, &place, &origin).as_bytes()).map_err(errno)
+    }
+}
+
+/// Gives a file another content, all of it or none.
+#[expect(clippy::disallowed_methods, reason = "the door to the system")]
+fn replace(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    use std::io::Write;
+    // With a dot in front, so that nobody takes it for a configuration.
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let scratch = path.with_file_name(format!(".{name}.linerate-new"));
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(&scratch)?;
+    let written = std::fs::metadata(path)
+        .and_then(|old| file.set_permissions(old.permissions()))
+        .and_then(|()| file.write_all(content))
+        .and_then(|()| file.sync_all())
+        .and_then(|()| std::fs::rename(&scratch, path));
+    if written.is_err() {
+        drop(std::fs::remove_file(&scratch));
+    }
+    written
+}
+
+/// True where `persist` has the option in the file: what is committed there is to stay.
+fn is_persisted(host: &dyn HostRead) -> bool {
+    let record = host.read(Path::new("/etc/linerate/persist.json")).unwrap_or_default();
+    String::from_utf8_lossy(&record).contains(PACKET_STEERING.option)
+}
+
+/// Takes back what we staged for OpenWrt's packet steering where the file says the same by now.
+pub fn tidy_packet_steering(host: &dyn HostRead) {
+    PACKET_STEERING.tidy(host);
 }
 
 /// As fw4.uc reads a boolean.
@@ -117,17 +192,36 @@ pub(super) fn set_offload(host: &dyn HostRead, mode: &str, rest: &str) -> Result
     if is_on(software.as_deref()) && lacking { Err(Errno::OPNOTSUPP) } else { Ok(()) }
 }
 
-/// The option, or `unset`.
+/// The value in force, or `unset`, and behind it what the file says.
 pub(super) fn steering(host: &dyn HostRead) -> Result<String, Errno> {
-    let value = PACKET_STEERING.read(host).ok_or(Errno::NOENT)?;
-    Ok(value.unwrap_or_else(|| "unset".into()))
+    let (committed, staged) = PACKET_STEERING.layers(host).ok_or(Errno::NOENT)?;
+    let told = |value: Option<String>| value.unwrap_or_else(|| "unset".into());
+    Ok(format!("{} file:{}", told(staged.unwrap_or_else(|| committed.clone())), told(committed)))
 }
 
-/// Sets it. With 0 the service is stopped too, for from 24.10 on it goes on to write zeros after
-/// every interface event (packet-steering.uc, `disable`); with anything else it is started, where
-/// it is enabled, and sets its masks at once.
+/// Sets it; what the text has behind the value says what the file is to say, where what we staged was
+/// committed by somebody else. With 0 the service is stopped too, for from 24.10 on it goes on to write
+/// zeros after every interface event (packet-steering.uc, `disable`); with anything else it is started,
+/// where it is enabled, and sets its masks at once.
 pub(super) fn set_steering(host: &dyn HostRead, text: &str) -> Result<(), Errno> {
-    PACKET_STEERING.stage(host, (text != "unset").then_some(text))?;
+    let (text, file) = match text.split_once(" file:") {
+        Some((value, file)) => (value, Some(file)),
+        None => (text, None),
+    };
+    let meant = |word: &str| (word != "unset").then(|| word.to_owned());
+    if let (Some(file), Some((committed, staged))) = (file.map(meant), PACKET_STEERING.layers(host))
+        && committed != file
+        && staged.is_none_or(|staged| staged == committed)
+        && !is_persisted(host)
+    {
+        PACKET_STEERING.put_in_file(host, file.as_deref())?;
+        log::warn!(
+            "{}: somebody committed packet_steering while it was ours; its line is as before",
+            PACKET_STEERING.file().display()
+        );
+    }
+    PACKET_STEERING.stage(host, meant(text).as_deref())?;
+    PACKET_STEERING.tidy(host);
     if host.read(Path::new(STEERING)).is_err() {
         return Ok(());
     }

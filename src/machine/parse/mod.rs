@@ -31,6 +31,7 @@ pub mod task;
 pub mod thread_name;
 pub mod tracepoint;
 pub mod uci;
+pub mod uci_edit;
 pub mod vlan;
 
 /// Names in their order, each once.

@@ -7,15 +7,17 @@ use serde::{Deserialize, Serialize};
 /// Address of an option: the last one of that name in the first section of that kind, which is the
 /// one that OpenWrt's scripts read as `@kind[0].option`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct OptionPlace {
-    pub(super) kind: String,
-    pub(super) option: String,
+pub struct OptionPlace {
+    /// Kind of the section.
+    pub kind: String,
+    /// Name of the option.
+    pub option: String,
 }
 
 /// Content before our change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Origin {
+pub enum Origin {
     /// This line, without its end.
     Line(String),
     /// No such option.
@@ -51,7 +53,8 @@ fn find(lines: &[&str], place: &OptionPlace) -> Option<usize> {
 }
 
 /// Reads the option.
-pub(super) fn look(text: &str, place: &OptionPlace) -> Origin {
+#[must_use]
+pub fn look(text: &str, place: &OptionPlace) -> Origin {
     let lines: Vec<&str> = text.lines().collect();
     match (section(&lines, place), find(&lines, place)) {
         (None, _) => Origin::NoSection,
@@ -61,14 +64,22 @@ pub(super) fn look(text: &str, place: &OptionPlace) -> Origin {
 }
 
 /// The line that sets it.
-pub(super) fn line(place: &OptionPlace, value: &str) -> String {
+#[must_use]
+pub fn line(place: &OptionPlace, value: &str) -> String {
     format!("\toption {} '{value}'", place.option)
 }
 
 /// True if a line gives the option that value, in whatever quotes.
-pub(super) fn says(line: &str, value: &str) -> bool {
+#[must_use]
+pub fn says(line: &str, wanted: &str) -> bool {
+    value(line) == wanted
+}
+
+/// The value that a line gives its option.
+#[must_use]
+pub fn value(line: &str) -> &str {
     let last = line.trim().rsplit([' ', '\t']).next().unwrap_or_default();
-    last.trim_matches(['\'', '"']) == value
+    last.trim_matches(['\'', '"'])
 }
 
 fn own_section(place: &OptionPlace, line: &str) -> String {
@@ -76,7 +87,8 @@ fn own_section(place: &OptionPlace, line: &str) -> String {
 }
 
 /// The text with the option being as `wanted` says.
-pub(super) fn put(text: &str, place: &OptionPlace, wanted: &Origin) -> String {
+#[must_use]
+pub fn put(text: &str, place: &OptionPlace, wanted: &Origin) -> String {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let end = |line: &str| if line.ends_with("\r\n") { "\r\n" } else { "\n" };
     let mut out: Vec<String> = lines.iter().map(|l| (*l).to_owned()).collect();
