@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::context::Context;
+use super::shared::files::Force;
 use super::shared::seconds;
 use crate::change::apply::inventory::inventory;
 use crate::error::{Error, ExitCode, Result};
@@ -21,9 +22,12 @@ use crate::{machine::discover, machine::store};
   linerate capture --review           # prints what is in it, addresses replaced
   linerate capture -o router.tar.gz --samples 10 --interval 500ms")]
 pub struct CaptureArgs {
-    /// File to write
-    #[arg(short, long, value_name = "FILE", default_value = "linerate-capture.tar.gz")]
-    pub output: PathBuf,
+    /// File to write [default: linerate-capture.tar.gz, with the time of day where that is there already]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Overwriting
+    #[command(flatten)]
+    pub force: Force,
     /// Number of readings of the counters
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub samples: u32,
@@ -39,6 +43,8 @@ pub struct CaptureArgs {
 pub(super) fn run(context: &Context, args: &CaptureArgs) -> Result<ExitCode> {
     let host = context.live("capture this machine")?;
     let out = &context.out;
+    let output = args.output.clone().unwrap_or_else(|| args.force.usual("linerate-capture.tar.gz"));
+    args.force.check(&output)?;
     let mut capture = Capture::take(host, |door| {
         let snapshot = discover::snapshot(door);
         // What `check` reads beside.
@@ -58,13 +64,13 @@ pub(super) fn run(context: &Context, args: &CaptureArgs) -> Result<ExitCode> {
     let mut redactor = capture.redactor();
     let packed = capture.pack(&mut redactor);
     let (packed, summary) = packed.map_err(|e| Error::usage("pack the capture", e))?;
-    store::write_private("capture", &args.output, &packed)?;
+    store::write_private("capture", &output, &packed)?;
     let kept = if args.review { capture.kept(&mut redactor) } else { BTreeMap::new() };
     if out.json {
         out.json(&Told {
             format: "linerate-capture-summary",
             version: 1,
-            file: &args.output,
+            file: &output,
             bytes: packed.len(),
             summary,
             kept,
@@ -75,7 +81,7 @@ pub(super) fn run(context: &Context, args: &CaptureArgs) -> Result<ExitCode> {
             let lines = lines.collect::<Vec<_>>().join("\n");
             out.data(format_args!("{}\n{lines}", out.bold(path)))?;
         }
-        out.tell(told(&args.output, packed.len(), &summary))?;
+        out.tell(told(&output, packed.len(), &summary))?;
     }
     Ok(ExitCode::Done)
 }

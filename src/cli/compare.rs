@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::context::Context;
 use super::shared::figures;
+use super::shared::files::Force;
 use super::shared::rendered::deliver;
 use crate::decide::experiment::compared::{Comparison, differences};
 use crate::error::{Error, ExitCode, Result};
@@ -26,6 +27,9 @@ pub struct CompareArgs {
     /// File to write: a drawing (.svg), a page (.html), Markdown (.md), else text
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Overwriting
+    #[command(flatten)]
+    pub force: Force,
     /// Also if they are not of one kind: other scenario, other class of evidence
     #[arg(long)]
     pub anyway: bool,
@@ -52,6 +56,7 @@ pub(super) fn run(context: &Context, args: &CompareArgs) -> Result<ExitCode> {
         )));
     }
     let document = report::compare::document(&comparison);
+    args.output.iter().try_for_each(|path| args.force.check(path))?;
     if let Some(path) = &args.output {
         deliver(out, &document, "comparison", path, None)?;
     }

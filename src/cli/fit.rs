@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::context::Context;
+use super::shared::files::Force;
 use crate::decide::experiment::refuse_starved;
 use crate::decide::plan::{Fit, fit};
 use crate::error::{Error, ExitCode, Result};
@@ -28,11 +29,15 @@ pub struct FitArgs {
     /// File for the costs, for plan --costs and tune --costs
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Overwriting
+    #[command(flatten)]
+    pub force: Force,
 }
 
 /// Runs the command.
 pub(super) fn run(context: &Context, args: &FitArgs) -> Result<ExitCode> {
     let out = &context.out;
+    args.output.iter().try_for_each(|path| args.force.check(path))?;
     let experiments = read(&args.results)?;
     let refused = |why: String| {
         Error::new(ExitCode::Refused, "fit the costs", why)

@@ -8,6 +8,7 @@ use clap::builder::TypedValueParser;
 
 use super::context::Context;
 use super::shared::costs::CostsFile;
+use super::shared::files::{Force, dated};
 use super::shared::{one_of, seconds_or_zero};
 use crate::change::apply::knob;
 use crate::decide::plan::factor::Ground;
@@ -54,9 +55,13 @@ pub struct PlanArgs {
     /// boot, as a captured machine does
     #[arg(long, value_name = "TIME", default_value = "3", value_parser = seconds_or_zero)]
     pub sample: f64,
-    /// File for the plan; `-` prints it
-    #[arg(short, long, value_name = "FILE", default_value = "plan.toml")]
-    pub output: PathBuf,
+    /// File for the plan; `-` prints it [default: plan.toml; another plan of that name is kept by the
+    /// time of day]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Overwriting
+    #[command(flatten)]
+    pub force: Force,
 }
 
 fn role() -> impl TypedValueParser<Value = Profile> {
@@ -96,11 +101,19 @@ pub(super) fn run(context: &Context, args: &PlanArgs) -> Result<ExitCode> {
         explain(context, &candidates, &plan, setting)?;
         return Ok(ExitCode::Done);
     }
-    if args.output == Path::new("-") {
+    let output = args.output.as_deref().unwrap_or(Path::new("plan.toml"));
+    if output == Path::new("-") {
         context.out.data(store::plan::to_text(&plan)?)?;
         return Ok(ExitCode::Done);
     }
-    store::plan::write(&args.output, &plan)?;
+    if args.output.is_some() {
+        args.force.check(output)?;
+    } else if !args.force.force
+        && let Some(kept) = store::plan::set_aside(output, &plan, || dated("plan.toml"))?
+    {
+        context.out.say(format_args!("the plan that was here is kept as {}", kept.display()));
+    }
+    store::plan::write(output, &plan)?;
     if context.out.json {
         context.out.json(&Planned {
             format: "linerate-plans",
@@ -109,7 +122,7 @@ pub(super) fn run(context: &Context, args: &PlanArgs) -> Result<ExitCode> {
             candidates: &plan::rated(&snapshot, &request, &candidates).map_err(bug)?,
         })?;
     } else if !context.out.is_quiet() {
-        let file = args.output.display().to_string();
+        let file = output.display().to_string();
         let all = context.out.is_verbose();
         let document =
             report::document(&snapshot, &request, &candidates, &plan, &file, all).map_err(bug)?;

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::context::Context;
 use super::interrupt;
 use super::output::Output;
+use super::shared::files::Force;
 use super::shared::seconds;
 use crate::decide::profile::{Frame, Group, Profile, Whole};
 use crate::error::{Error, ExitCode, Result};
@@ -35,6 +36,9 @@ pub struct ProfileArgs {
     /// File for a flame graph (SVG)
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Overwriting
+    #[command(flatten)]
+    pub force: Force,
     /// Samples per second and CPU; an odd number does not march in step with timers
     #[arg(long, value_name = "HZ", default_value_t = 997, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub frequency: u32,
@@ -48,6 +52,7 @@ const PACE: Duration = Duration::from_millis(50);
 
 /// Runs the command.
 pub(super) fn run(context: &Context, args: &ProfileArgs) -> Result<ExitCode> {
+    args.output.iter().try_for_each(|path| args.force.check(path))?;
     let host = context.live("profile")?;
     let out = &context.out;
     let cpus = discover::snapshot(host).cpus;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::context::Context;
+use super::shared::files::Force;
 use super::shared::rendered::deliver;
 use crate::decide::rank::{self, Standing};
 use crate::error::{ExitCode, Result};
@@ -23,11 +24,15 @@ pub struct RankArgs {
     /// File to write: a drawing (.svg), a page (.html), Markdown (.md), else text
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Overwriting
+    #[command(flatten)]
+    pub force: Force,
 }
 
 /// Runs the command.
 pub(super) fn run(context: &Context, args: &RankArgs) -> Result<ExitCode> {
     let out = &context.out;
+    args.output.iter().try_for_each(|path| args.force.check(path))?;
     let mut standings: Vec<Standing> = Vec::new();
     for file in &args.files {
         let result = store::board::read(file)?;

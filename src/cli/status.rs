@@ -13,6 +13,7 @@ use crate::machine::store::deadman::Undone;
 use crate::machine::store::journal::{Header, Phase};
 use crate::machine::store::labs::LabRecords;
 use crate::machine::store::{self, StateDir};
+use crate::model::knob::Knob;
 use crate::model::order::InOrder;
 use crate::report::document::{Block, Document, Section, Table};
 
@@ -98,12 +99,14 @@ impl Page {
         let in_force = apply::status(host, state)?;
         let mut persisted = persisted::state(host)?;
         let mut drift = apply::drift(host, &in_force);
-        // What was applied by hand since is what counts; else the persisted plan.
-        let is_here = |one: &InForce| one.place == Whereabouts::Here;
-        if let Some(kept) = persisted.as_mut().filter(|kept| !kept.skipped)
-            && !in_force.iter().any(is_here)
-        {
-            drift = std::mem::take(&mut kept.drifted);
+        // What was applied since is what counts; where nothing was, the persisted plan.
+        let made = |knob: &Knob| {
+            let here = in_force.iter().filter(|one| one.place == Whereabouts::Here);
+            here.flat_map(|one| &one.journal.header.entries).any(|entry| entry.knob == *knob)
+        };
+        if let Some(kept) = persisted.as_mut().filter(|kept| !kept.skipped) {
+            let kept = std::mem::take(&mut kept.drifted);
+            drift.extend(kept.into_iter().filter(|one| !made(&one.knob)));
         }
         Ok(Self {
             format: "linerate-status",

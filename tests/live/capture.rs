@@ -276,7 +276,7 @@ fn the_command_writes_a_file_that_show_takes() {
     } else {
         panic!("tar does not read it");
     }
-    let review = linerate(&["capture", "-o", file, "--samples", "0", "--review"]);
+    let review = linerate(&["capture", "--force", "-o", file, "--samples", "0", "--review"]);
     let text = String::from_utf8(review.stdout).unwrap();
     assert!(
         text.contains("/proc/cmdline\n    ") && text.contains("/proc/interrupts\n    "),

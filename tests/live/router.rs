@@ -31,6 +31,9 @@ impl Place {
             // No test here has traffic worth three seconds.
             command.args(["--sample", "0"]);
         }
+        if args.contains(&"-o") && matches!(args.first(), Some(&"plan" | &"capture")) {
+            command.arg("--force");
+        }
         if args.first() == Some(&"apply") && !args.contains(&"--confirm") {
             // Whoever runs the tests may have come in over the network.
             command.arg("--no-confirm");

@@ -26,6 +26,7 @@ mod losses;
 mod misuse;
 mod mlrsearch_oracle;
 mod outcomes;
+mod overwrite;
 mod plans;
 mod plants;
 mod reasons;

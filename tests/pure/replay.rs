@@ -124,7 +124,7 @@ fn check_names_what_the_field_reports_found_and_nothing_on_a_machine_that_is_wel
 #[test]
 fn text_fits_the_terminal_and_a_narrow_one_loses_no_figure() {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("narrow-plan.toml");
-    let plan = ["plan", "-o", file.to_str().unwrap()];
+    let plan = ["plan", "--force", "-o", file.to_str().unwrap()];
     let told: [&[&str]; 9] = [
         &["show"],
         &["show", "cpus"],

@@ -115,7 +115,7 @@ const LOOKS: &[&str] = &[
     "check",
     "check --json",
     "plan -o -",
-    "plan -o plan.toml",
+    "plan -o plan.toml --force",
     "verify plan.toml",
     "verify plan.toml --json",
     "persist --print plan.toml --init systemd",

@@ -106,8 +106,8 @@ more sysctl 'name = "net.core.netdev_budget"' 300 600
 cp /tmp/plan.toml /out/plan.toml
 # What comes with the first use (modules, and their sysctls) is there before the first look.
 modprobe -a veth nf_tables nft_masq nft_ct nft_chain_nat sch_fq || exit 92
-nat="tune nat --rules 20 --blocks 3 --seconds 0.4 --omit 0.1 -P 2 --candidates one-cpu,rps-all -o /tmp/result.json"
-here="tune --server 198.18.0.2 --apply --seconds 0.4 --omit 0.1 -P 2 -o /tmp/result.json --plan /tmp/best.toml"
+nat="tune nat --rules 20 --blocks 3 --seconds 0.4 --omit 0.1 -P 2 --candidates one-cpu,rps-all --force -o /tmp/result.json"
+here="tune --server 198.18.0.2 --apply --seconds 0.4 --omit 0.1 -P 2 --force -o /tmp/result.json --plan /tmp/best.toml"
 linerate bench nat --seconds 0.1 --omit 0 -P 1 --direction up >/dev/null 2>&1
 full /tmp/before
 now() { read -r up _ </proc/uptime; echo ${up%.*}${up#*.}; }

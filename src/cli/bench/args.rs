@@ -6,6 +6,7 @@ use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum};
 
 use super::driver::DriverArgs;
+use crate::cli::shared::files::Force;
 use crate::cli::shared::hosts::HostsArgs;
 use crate::cli::shared::loads::{LoadArgs, direction, megabits, sender};
 use crate::cli::shared::{one_of, seconds};
@@ -101,6 +102,9 @@ pub struct BoardArgs {
     /// File for the result, for `rank`
     #[arg(short, long, value_name = "FILE", requires = "board")]
     pub output: Option<PathBuf>,
+    /// Overwriting
+    #[command(flatten)]
+    pub force: Force,
 }
 
 /// Generators to compare with.

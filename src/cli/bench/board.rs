@@ -28,6 +28,7 @@ pub(super) fn run(context: &Context, args: &BenchArgs) -> Result<ExitCode> {
             .hint("linerate bench wireguard --board"));
     }
     let out = &context.out;
+    args.board.output.iter().try_for_each(|path| args.board.force.check(path))?;
     let stop = interrupt::stop_flag()?;
     let lock = store::state_dir().lock("bench wireguard --board")?;
     let started = clock::wall();

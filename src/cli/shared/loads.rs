@@ -1,7 +1,5 @@
 //! The load of a measurement and the lab it runs in, for `bench`, `sweep` and `tune`.
 
-use std::path::Path;
-
 use clap::Args;
 use clap::builder::TypedValueParser;
 
@@ -121,20 +119,6 @@ pub(in crate::cli) fn refuse_nat66(shape: Shape) -> crate::error::Result<()> {
                    Translating them (NAT66) breaks what IPv6 is for";
         return Err(Error::usage(format!("scenario {shape}"), why)
             .hint("route+ipv6 measures what an IPv6 router does; bench --nat66 insists"));
-    }
-    Ok(())
-}
-
-/// Refuses a file that could not be written, so that minutes of measuring do not end at a directory
-/// that is not there.
-pub(in crate::cli) fn refuse_unwritable(file: &Path) -> crate::error::Result<()> {
-    let dir = file.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if file.is_dir() {
-        return Err(Error::usage(format!("write {}", file.display()), "it is a directory"));
-    }
-    if !dir.is_dir() {
-        return Err(Error::usage(format!("write {}", file.display()), "no such directory")
-            .hint(format!("make it first: mkdir -p {}", dir.display())));
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 pub(in crate::cli) mod costs;
 #[cfg(feature = "measure")]
 pub(in crate::cli) mod figures;
+pub mod files;
 #[cfg(feature = "measure")]
 pub mod hosts;
 #[cfg(feature = "measure")]
@@ -13,6 +14,7 @@ pub(in crate::cli) mod persisted;
 pub(in crate::cli) mod rendered;
 pub(in crate::cli) mod second;
 pub(in crate::cli) mod session;
+pub(in crate::cli) mod syslog;
 pub(in crate::cli) mod waiting;
 
 use std::path::PathBuf;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::cli::shared::files::Force;
 use crate::cli::shared::hosts::HostsArgs;
 use crate::cli::shared::loads::{direction, framed, megabits, sender};
 use crate::cli::shared::seconds;
@@ -91,9 +92,13 @@ pub struct SweepArgs {
     /// Set the lab's router up as this candidate first (see `tune`): as-found, one-cpu, ...
     #[arg(long, value_name = "NAME", default_value = "as-found", conflicts_with = "lan")]
     pub candidate: String,
-    /// File for the record
-    #[arg(short, long, value_name = "FILE", default_value = "linerate-sweep.json")]
-    pub output: PathBuf,
+    /// File for the record [default: linerate-sweep.json, with the time of day where that is there
+    /// already]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Overwriting
+    #[command(flatten)]
+    pub force: Force,
     /// Between other machines; last, as its heading holds for what follows
     #[command(flatten)]
     pub wire: HostsArgs,

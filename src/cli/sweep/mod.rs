@@ -13,7 +13,7 @@ use super::context::Context;
 use super::interrupt;
 use super::output::Output;
 use super::shared::hosts::within_link;
-use super::shared::loads::{refuse_nat66, refuse_unwritable};
+use super::shared::loads::refuse_nat66;
 use super::shared::waiting;
 use crate::decide::plan;
 use crate::error::{Error, ExitCode, Result};
@@ -44,7 +44,8 @@ pub(super) fn run(context: &Context, args: &SweepArgs) -> Result<ExitCode> {
         args.check()?;
     }
     refuse_nat66(args.scenario)?;
-    refuse_unwritable(&args.output)?;
+    let output = args.output.clone().unwrap_or_else(|| args.force.usual("linerate-sweep.json"));
+    args.force.check(&output)?;
     let stop = interrupt::stop_flag()?;
     let wire = over_wire(&mut args, context, &stop)?;
     let args = &args;
@@ -57,14 +58,14 @@ pub(super) fn run(context: &Context, args: &SweepArgs) -> Result<ExitCode> {
     let sweep = tour.record(started);
     if let Some(sweep) = &sweep {
         // A full disk, or a reader that went away, must not take the other of the two too.
-        let written = write_sweep(&args.output, sweep);
+        let written = write_sweep(&output, sweep);
         let shown = if out.json {
             out.json(&SweepDocument::of(sweep))
         } else {
             out.document(&report::document(sweep))
         };
         written.and(shown)?;
-        out.say(format_args!("record: {}", args.output.display()));
+        out.say(format_args!("record: {}", output.display()));
     }
     if ran? == SweepEnd::Interrupted {
         out.say("interrupted: what was measured is kept, and everything was put back");

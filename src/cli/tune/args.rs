@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::cli::shared::files::Force;
 use crate::cli::shared::hosts::HostsArgs;
 use crate::cli::shared::loads::{LoadArgs, direction};
 use crate::cli::shared::seconds;
@@ -78,8 +79,9 @@ pub struct TuneArgs {
     #[arg(long, value_name = "TIME", requires = "apply", value_parser = seconds)]
     pub confirm: Option<f64>,
     /// With --apply: where to write what was kept as a plan, for `persist`
-    #[arg(long, value_name = "FILE", default_value = "linerate-best.toml")]
-    pub plan: PathBuf,
+    /// [default: linerate-best.toml, with the time of day where that is there already]
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
     /// Costs of the stages on this machine, as `fit` wrote them: the model then predicts rates
     /// [default: general figures]
     #[arg(long, value_name = "FILE")]
@@ -88,9 +90,13 @@ pub struct TuneArgs {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// File for the result; while it runs each cell is kept in FILE.unfinished [default:
-    /// linerate-result.json, with --resume the result of that record]
+    /// linerate-result.json, with the time of day where that is there already; with --resume the result
+    /// of that record]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Overwriting
+    #[command(flatten)]
+    pub force: Force,
     /// Go on with an experiment that ended early: its result, or what a killed one left
     /// (linerate-result.json.unfinished). Give the options that it was begun with
     #[arg(long, value_name = "FILE")]
@@ -121,12 +127,12 @@ impl TuneArgs {
         Goal { objective: self.objective.clone(), guards: self.guard.clone() }
     }
 
-    /// The file that the result goes to.
+    /// The file that the result goes to; to be asked once, as it may be named after the time of day.
     #[must_use]
     pub fn result(&self) -> PathBuf {
         let resumed = || self.resume.as_deref().map(result_of);
         let named = self.output.clone().or_else(resumed);
-        named.unwrap_or_else(|| PathBuf::from("linerate-result.json"))
+        named.unwrap_or_else(|| self.force.usual("linerate-result.json"))
     }
 
     /// This router is measured, rather than a lab's.

@@ -162,7 +162,7 @@ pub(super) fn run(job: &Job<'_>) -> Result<ExitCode> {
             Ok(code)
         }
         Decision::Apply { candidate } => {
-            apply(context, args, &mut router, source, &experiment, &candidate, stop)?;
+            apply(job, &mut router, source, &experiment, &candidate)?;
             Ok(code)
         }
     }
@@ -170,15 +170,14 @@ pub(super) fn run(job: &Job<'_>) -> Result<ExitCode> {
 
 /// Applies the best, tries it once more, and only then lets the dead-man go.
 fn apply(
-    context: &Context,
-    args: &TuneArgs,
+    job: &Job<'_>,
     router: &mut Router,
     source: &dyn Source,
     experiment: &Experiment,
     name: &str,
-    stop: &AtomicBool,
 ) -> Result<()> {
-    let out = &context.out;
+    let Job { args, stop, .. } = *job;
+    let (out, file) = (&job.context.out, &job.plan);
     let Some(best) = experiment.candidates.iter().find(|c| c.name == name) else {
         return router.disarm();
     };
@@ -201,7 +200,7 @@ fn apply(
     }
     let mut plan = plan::plan_for(router.snapshot(), best.clone());
     plan.candidate.name = best.name.replace(' ', "+");
-    let written = store::plan::write(&args.plan, &plan);
+    let written = store::plan::write(file, &plan);
     match args.confirm {
         Some(wait) => {
             router.hand_over(Duration::from_secs_f64(wait))?;
@@ -221,7 +220,7 @@ fn apply(
     written?;
     out.say(format_args!(
         "undo: linerate rollback; keep it over reboots: linerate persist {}",
-        args.plan.display()
+        file.display()
     ));
     Ok(())
 }

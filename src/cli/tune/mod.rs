@@ -11,7 +11,7 @@ mod text;
 
 pub(super) use args::TuneArgs;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use super::context::Context;
 use super::interrupt;
 use super::output::Output;
 use super::shared::costs::CostsFile;
-use super::shared::loads::refuse_unwritable;
+use super::shared::files::Force;
 use super::shared::rendered;
 use super::shared::waiting;
 use crate::decide::experiment::{Decision, Kept, analyse, decide, kept, refuse_starved};
@@ -29,7 +29,7 @@ use crate::error::{Error, ExitCode, Result};
 use crate::machine::discover;
 use crate::machine::host::clock;
 use crate::machine::store;
-use crate::machine::store::unfinished::Record;
+use crate::machine::store::unfinished::{Record, result_of};
 use crate::measure::tune::{
     self, BedLoad, Chosen, Hunt, Limits, Menu, Progress, Router, Source, Workbench,
 };
@@ -60,12 +60,16 @@ const SEARCH_LEAST: usize = 96;
 pub(super) fn run(context: &Context, args: &TuneArgs) -> Result<ExitCode> {
     context.live("tune")?;
     let out = &context.out;
-    refuse_unwritable(&args.result())?;
+    let result = args.result();
+    // What is gone on with may be its own result.
+    let goes_on = args.resume.as_deref().is_some_and(|record| result_of(record) == result);
+    Force { force: args.force.force || goes_on }.check(&result)?;
     if let Some(report) = &args.report {
-        refuse_unwritable(report)?;
+        args.force.check(report)?;
     }
+    let plan = args.plan.clone().unwrap_or_else(|| args.force.usual("linerate-best.toml"));
     if args.apply {
-        refuse_unwritable(&args.plan)?;
+        args.force.check(&plan)?;
     }
     if args.apply && !args.is_here() {
         return Err(Error::usage("tune --apply", "a lab's router is thrown away afterwards")
@@ -75,8 +79,16 @@ pub(super) fn run(context: &Context, args: &TuneArgs) -> Result<ExitCode> {
     let costs = CostsFile::read(args.costs.as_deref())?;
     let earlier = args.resume.as_deref().map(unfinished).transpose()?;
     let stop = interrupt::stop_flag()?;
-    let job =
-        Job { context, args, costs: &costs, goal: &goal, earlier: earlier.as_ref(), stop: &stop };
+    let job = Job {
+        context,
+        args,
+        costs: &costs,
+        goal: &goal,
+        earlier: earlier.as_ref(),
+        stop: &stop,
+        result,
+        plan,
+    };
     if args.is_here() {
         return keep::run(&job);
     }
@@ -108,6 +120,10 @@ struct Job<'a> {
     /// The experiment to go on with.
     earlier: Option<&'a Experiment>,
     stop: &'a AtomicBool,
+    /// File for the result.
+    result: PathBuf,
+    /// File for what is kept, as a plan.
+    plan: PathBuf,
 }
 
 /// An experiment that has ended.
@@ -174,10 +190,10 @@ fn measure(job: &Job<'_>, router: &Router, source: &dyn Source) -> Result<Measur
         stop_when_precise: !args.quick && args.blocks.is_none() && !args.aa,
     };
     announce(out, &experiment, limits, goal);
-    let mut record = Record::beside(&args.result());
+    let mut record = Record::beside(&job.result);
     // The record that is gone on with is replaced as a whole by one that begins with its cells.
     if record.path() != args.resume.as_deref()
-        && let Some(kept) = record.set_earlier_aside(&args.result())?
+        && let Some(kept) = record.set_earlier_aside(&job.result)?
     {
         out.say(out.warn(format_args!(
             "an earlier experiment that was not finished is kept as {}: linerate report shows it, \
@@ -251,11 +267,11 @@ fn search(
 fn finish(job: &Job<'_>, measured: &mut Measured) -> Result<(ExitCode, Decision)> {
     let (args, out) = (job.args, &job.context.out);
     let experiment = &measured.experiment;
-    let result = args.result();
+    let result = &job.result;
     let analysis = analyse(experiment);
     let kept = kept(experiment);
     let decision = decide(experiment, &analysis);
-    let written = store::result::write(&result, experiment);
+    let written = store::result::write(result, experiment);
     if out.json {
         out.json(&Tuned {
             format: "linerate-tune",

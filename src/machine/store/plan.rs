@@ -3,7 +3,8 @@
 //! The count of settings stands at the top, so that a file cut at a line's end, which is still
 //! good TOML, is not taken for a smaller plan.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -136,6 +137,27 @@ const MODEL_NOTE: &str = "\
 pub fn write(path: &Path, plan: &Plan) -> Result<()> {
     let text = to_text(plan)?;
     write_file("plan", path, text.as_bytes())
+}
+
+/// Gives a plan file that is there another name, which is returned; `None` where there is none, or it
+/// says what `plan` does.
+///
+/// # Errors
+/// An error if it can't be renamed.
+pub fn set_aside(
+    path: &Path,
+    plan: &Plan,
+    name: impl FnOnce() -> PathBuf,
+) -> Result<Option<PathBuf>> {
+    if !path.is_file()
+        || fs::read(path).is_ok_and(|old| to_text(plan).is_ok_and(|new| old == new.as_bytes()))
+    {
+        return Ok(None);
+    }
+    let kept = path.with_file_name(name());
+    let renamed = fs::rename(path, &kept);
+    renamed.map_err(|e| Error::usage(format!("keep {}", path.display()), super::words(&e)))?;
+    Ok(Some(kept))
 }
 
 /// Reads a plan file.
