@@ -172,7 +172,7 @@ fn exits() {
             // The last one's queue is given back a moment after it was closed.
             let (until, busy) = (Instant::now() + Duration::from_secs(5), Some(16));
             let xdp = loop {
-                match XdpSender::open(ifindex, 0, &frame, 20) {
+                match XdpSender::open(ifindex, 0, &frame, 28) {
                     Err(e) if e.raw_os_error() == busy && Instant::now() < until => {}
                     opened => break opened?,
                 }
@@ -192,7 +192,9 @@ fn exits() {
             }
             sent as f64 / (cpu_of_this_thread() - cpu)
         };
-        let mut by_xdp = || per_cpu(&mut |first| xdp.send(first, 64).unwrap());
+        let stamp =
+            |number: u64, head: &mut [u8]| head[20..].copy_from_slice(&number.to_be_bytes());
+        let mut by_xdp = || per_cpu(&mut |first| xdp.send(first, 64, stamp).unwrap());
         let mut by_packet = || {
             per_cpu(&mut |first| {
                 let numbers: Vec<[u8; 8]> = (first..).take(64).map(u64::to_be_bytes).collect();

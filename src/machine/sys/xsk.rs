@@ -48,7 +48,7 @@ struct Ring {
     offset: XdpRingOffset,
 }
 
-/// A socket by which frames leave that differ in one number only.
+/// A socket by which frames leave that differ in their first bytes only.
 #[derive(Debug)]
 pub struct XdpSender {
     // Closed first; then nobody looks at the pages any more.
@@ -59,8 +59,8 @@ pub struct XdpSender {
     /// Addresses of frames that the kernel does not hold.
     free: Vec<u64>,
     length: u32,
-    /// Where in a frame its number is.
-    number: usize,
+    /// Bytes of a frame in which it differs from the others.
+    head: usize,
 }
 
 impl Mapped {
@@ -147,18 +147,17 @@ unsafe impl Send for XdpSender {}
 
 impl XdpSender {
     /// A socket that sends copies of `frame` by a transmit queue of the device with this number, in
-    /// the calling thread's network namespace; `number` is where in a frame its number is (8 bytes,
-    /// big-endian).
+    /// the calling thread's network namespace; they differ in the first `head` bytes.
     ///
     /// # Errors
     /// EAFNOSUPPORT without CONFIG_XDP_SOCKETS; EPERM without CAP_NET_RAW; EBUSY for a queue that
     /// another such socket has; EINVAL for a queue that is not there and before kernel 5.4; EMSGSIZE
     /// for a frame of more than 2048 bytes; ENOBUFS for more pages than may be locked.
-    pub fn open(ifindex: u32, queue: u32, frame: &[u8], number: usize) -> io::Result<Self> {
+    pub fn open(ifindex: u32, queue: u32, frame: &[u8], head: usize) -> io::Result<Self> {
         // Small frames close to each other: a chunk for each would put them all into a few sets of
         // the cache.
         let slot = frame.len().next_power_of_two().max(64);
-        if slot > CHUNK as usize || number.saturating_add(8) > frame.len() {
+        if slot > CHUNK as usize || head > frame.len() {
             return Err(Errno::MSGSIZE.into());
         }
         let socket = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
@@ -202,15 +201,21 @@ impl XdpSender {
         let flags = SocketAddrXdpFlags::XDP_COPY | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
         bind(&socket, &SocketAddrXdp::new(flags, ifindex, queue))?;
         let length = u32::try_from(frame.len()).unwrap_or(CHUNK);
-        Ok(Self { socket, frames, queue: tx, done, free, length, number })
+        Ok(Self { socket, frames, queue: tx, done, free, length, head })
     }
 
     /// Hands up to `count` frames with numbers from `first` on to the kernel; returns how many. Those
-    /// of the last calls that it has not taken yet are told by [`Self::left`].
+    /// of the last calls that it has not taken yet are told by [`Self::left`]. `stamp` writes the head
+    /// of the frame with a number.
     ///
     /// # Errors
     /// ENETDOWN and the like; what passes (no buffer for a moment) is none.
-    pub fn send(&mut self, first: u64, count: usize) -> Result<usize, Errno> {
+    pub fn send(
+        &mut self,
+        first: u64,
+        count: usize,
+        stamp: impl Fn(u64, &mut [u8]),
+    ) -> Result<usize, Errno> {
         self.reclaim();
         let tail = self.queue.producer().load(Ordering::Relaxed);
         // A frame that is free has been taken out of the ring: there is room for as many.
@@ -220,11 +225,11 @@ impl XdpSender {
             let entry =
                 XdpDesc { addr: address, len: self.length, options: XdpDescOptions::empty() };
             #[expect(unsafe_code, reason = "a frame and a descriptor, both ours")]
-            // SAFETY: the kernel holds neither: the address is a free slot's, in which the number
-            // lies (see `open`), and the entry is behind the producer's counter.
+            // SAFETY: the kernel holds neither: the address is a free slot's, which is longer than the
+            // head (see `open`), and the entry is behind the producer's counter.
             unsafe {
-                let place = self.frames.start.as_ptr().add(address as usize + self.number);
-                place.cast::<[u8; 8]>().write_unaligned(number.to_be_bytes());
+                let place = self.frames.start.as_ptr().add(address as usize);
+                stamp(number, std::slice::from_raw_parts_mut(place, self.head));
                 self.queue.entry::<XdpDesc>(tail.wrapping_add(filled)).write(entry);
             }
             filled += 1;
@@ -289,7 +294,7 @@ mod tests {
         let Ok(netns) = NetnsThread::create() else { crate::skip!("network namespaces need root") };
         let tried = netns.run(|| {
             let open = |device, queue, size| {
-                XdpSender::open(device, queue, &vec![0; size], 42)
+                XdpSender::open(device, queue, &vec![0; size], 50)
                     .map(drop)
                     .map_err(|e| e.raw_os_error())
             };

@@ -117,6 +117,8 @@ pub struct Sample {
     pub health: Health,
     /// Datagrams that a program was too slow to take.
     pub overflowed: u64,
+    /// Packets that came in fragments and could not be put together.
+    pub unassembled: u64,
 }
 
 impl Sample {
@@ -133,6 +135,7 @@ impl Sample {
             devices: DeviceCounters::read(host, &devices).map_err(unreadable)?,
             health: Health::read(host),
             overflowed: overflowed(host),
+            unassembled: unassembled(host),
         })
     }
 }
@@ -148,6 +151,12 @@ fn overflowed(host: &dyn HostRead) -> u64 {
     let six = String::from_utf8_lossy(&six);
     let six = six.lines().find_map(|line| line.strip_prefix(OVERFLOWED6)?.trim().parse().ok());
     four.saturating_add(six.unwrap_or(0))
+}
+
+/// The same for IPv4 packets whose fragments did not all come; 0 where no file reports it.
+fn unassembled(host: &dyn HostRead) -> u64 {
+    let four = host.read(Path::new("/proc/net/snmp")).unwrap_or_default();
+    snmp::counters(&four, "Ip").get("ReasmFails").copied().unwrap_or(0)
 }
 
 /// Files as they were read at the agent: its side fills them from the machine, the controller's

@@ -387,6 +387,13 @@ impl Observe for Hosts {
             {
                 refuse(RefusalCode::GeneratorBound, why);
             }
+            let unassembled = after.unassembled.saturating_sub(before.unassembled);
+            if unassembled > 0 {
+                measured.notes.push(format!(
+                    "{role} host: {unassembled} packets came in fragments that could not be put \
+                     together: something on the way cuts packets in pieces"
+                ));
+            }
             let changed = after.devices.since(&before.devices).changed;
             if !changed.is_empty() {
                 refuse(RefusalCode::LinkChanged, format!("{role} host: {}", changed.join("; ")));

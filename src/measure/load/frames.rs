@@ -24,6 +24,8 @@ use crate::machine::sys::xsk::XdpSender;
 
 /// Ethernet, IPv4 without options, UDP.
 pub(super) const PREFIX: usize = 14 + 20 + 8;
+/// Bytes in which the frames of a flow differ: all up to the end of the datagram's number.
+const HEAD: usize = PREFIX + HEADER;
 
 /// Listens for the other side's HELLO; to be opened before it is sent.
 pub(super) struct Listener(PacketSocket);
@@ -31,13 +33,54 @@ pub(super) struct Listener(PacketSocket);
 /// The other side of one flow, as seen from the Ethernet device.
 pub(super) struct Way {
     ifindex: u32,
-    prefix: [u8; PREFIX],
+    template: Template,
+}
+
+/// Head of a flow's frames, and the sums of what is the same in all of them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Template {
+    head: [u8; HEAD],
+    ip: u32,
+    udp: u32,
+}
+
+impl Template {
+    /// For datagrams of `size` bytes behind these headers.
+    fn new(prefix: &[u8; PREFIX], size: usize) -> Self {
+        let mut head = [0; HEAD];
+        head[..PREFIX].copy_from_slice(prefix);
+        head[PREFIX..].copy_from_slice(&message(DATA, 0));
+        (head[24], head[25]) = (0, 0);
+        let padding = u32::from(PADDING);
+        let rest = u32::try_from(size.saturating_sub(HEADER)).unwrap_or(0);
+        let rest = rest / 2 * (padding << 8 | padding) + rest % 2 * (padding << 8);
+        // The addresses, the protocol and the length once more are the pseudo-header (RFC 768).
+        let pseudo = words(&head[26..34]) + 17 + words(&head[38..40]);
+        let udp = pseudo + words(&head[34..]) + rest;
+        Self { head, ip: words(&head[14..34]), udp }
+    }
+
+    /// Writes the head of the frame with that number: its identification is the number's end, and both
+    /// checksums are right.
+    fn stamp(&self, number: u64, head: &mut [u8; HEAD]) {
+        *head = self.head;
+        let bytes = number.to_be_bytes();
+        head[18..20].copy_from_slice(&bytes[6..]);
+        head[24..26].copy_from_slice(&folded(self.ip + words(&bytes[6..])).to_be_bytes());
+        // 0 would say that there is none.
+        let udp = match folded(self.udp + words(&bytes)) {
+            0 => u16::MAX,
+            sum => sum,
+        };
+        head[40..42].copy_from_slice(&udp.to_be_bytes());
+        head[HEAD - 8..].copy_from_slice(&bytes);
+    }
 }
 
 /// Kernel interface by which frames leave.
 pub(super) enum Exit {
-    Packet(PacketSocket, [u8; PREFIX]),
-    Xdp(XdpSender),
+    Packet(PacketSocket, Template),
+    Xdp(XdpSender, Template),
 }
 
 /// Number of times that the end of a run checks if all frames have left, and the pause in between.
@@ -69,7 +112,8 @@ impl Listener {
                 continue;
             };
             if let Some(prefix) = way_back(&frame.bytes, (port, peer), size) {
-                return Ok(Way { ifindex: frame.ifindex, prefix });
+                let template = Template::new(&prefix, size);
+                return Ok(Way { ifindex: frame.ifindex, template });
             }
         }
     }
@@ -106,7 +150,7 @@ pub(super) fn exits(
     }
     let by_packet = |way: Way| {
         let open = move || PacketSocket::sender(way.ifindex);
-        Ok(Exit::Packet(place.inside("open a packet socket", open)?, way.prefix))
+        Ok(Exit::Packet(place.inside("open a packet socket", open)?, way.template))
     };
     Ok((ways.into_iter().map(by_packet).collect::<Result<_>>()?, word))
 }
@@ -122,21 +166,20 @@ fn by_xdp(
 ) -> std::result::Result<Vec<Exit>, (u32, io::Error)> {
     let mut exits = Vec::new();
     for (queue, way) in (0..).zip(ways) {
-        let mut frame = way.prefix.to_vec();
-        frame.extend_from_slice(&message(DATA, 0));
+        let mut frame = way.template.head.to_vec();
         frame.resize(PREFIX + size, PADDING);
         let ifindex = way.ifindex;
         let patience = clock::monotonic() + GIVEN_BACK;
         let sender = loop {
             let frame = frame.clone();
-            let open = move || Ok(XdpSender::open(ifindex, queue, &frame, PREFIX + HEADER - 8));
+            let open = move || Ok(XdpSender::open(ifindex, queue, &frame, HEAD));
             let opened = place.inside("open an XDP socket", open);
             match opened.map_err(|e| (queue, io::Error::other(e)))? {
                 Err(e) if is_busy(&e) && clock::monotonic() < patience => clock::sleep(LOOK),
                 opened => break opened.map_err(|e| (queue, e))?,
             }
         };
-        exits.push(Exit::Xdp(sender));
+        exits.push(Exit::Xdp(sender, way.template));
     }
     Ok(exits)
 }
@@ -149,16 +192,25 @@ impl Exit {
         count: usize,
         padding: &[u8],
     ) -> std::result::Result<usize, Errno> {
-        let (socket, prefix) = match self {
-            Self::Xdp(sender) => return sender.send(first, count.min(BATCH)),
-            Self::Packet(socket, prefix) => (socket, prefix),
+        let (socket, template) = match self {
+            Self::Xdp(sender, template) => {
+                let stamp = |number, head: &mut [u8]| {
+                    if let Ok(head) = head.try_into() {
+                        template.stamp(number, head);
+                    }
+                };
+                return sender.send(first, count.min(BATCH), stamp);
+            }
+            Self::Packet(socket, template) => (socket, template),
         };
-        let headers = (first..).take(count.min(BATCH)).map(|number| message(DATA, number));
-        let headers: Vec<[u8; HEADER]> = headers.collect();
-        let slices: Vec<[IoSlice<'_>; 3]> = headers
-            .iter()
-            .map(|h| [IoSlice::new(prefix), IoSlice::new(h), IoSlice::new(padding)])
-            .collect();
+        let headers = (first..).take(count.min(BATCH)).map(|number| {
+            let mut head = [0; HEAD];
+            template.stamp(number, &mut head);
+            head
+        });
+        let headers: Vec<[u8; HEAD]> = headers.collect();
+        let slices: Vec<[IoSlice<'_>; 2]> =
+            headers.iter().map(|h| [IoSlice::new(h), IoSlice::new(padding)]).collect();
         let mut controls: Vec<SendAncillaryBuffer<'_, '_, '_>> =
             headers.iter().map(|_| SendAncillaryBuffer::default()).collect();
         let mut messages: Vec<MMsgHdr<'_>> =
@@ -168,7 +220,7 @@ impl Exit {
 
     /// Number of the last datagrams that never left, after a short wait for them.
     pub(super) fn left(&mut self) -> std::result::Result<u32, Errno> {
-        let Self::Xdp(sender) = self else { return Ok(0) };
+        let Self::Xdp(sender, _) = self else { return Ok(0) };
         for _ in 0..LOOKS {
             if sender.left()? == 0 {
                 return Ok(0);
@@ -217,18 +269,26 @@ fn way_back(
     way.extend_from_slice(udp.get(2..4)?);
     way.extend_from_slice(udp.get(..2)?);
     way.extend_from_slice(&length(8)?);
-    // No UDP checksum (RFC 768 allows 0 over IPv4); the payload's number is all that changes.
+    // The checksum depends on the payload's number.
     way.extend_from_slice(&[0, 0]);
     way.try_into().ok()
 }
 
 /// RFC 1071, over whole words.
 fn checksum(bytes: &[u8]) -> u16 {
+    folded(words(bytes))
+}
+
+/// Sum of 16-bit words; of up to 65536 of them it does not overflow.
+fn words(bytes: &[u8]) -> u32 {
     let words = bytes.chunks_exact(2).map(|w| match w {
         [a, b] => u32::from(u16::from_be_bytes([*a, *b])),
         _ => 0,
     });
-    let mut sum: u32 = words.sum();
+    words.sum()
+}
+
+fn folded(mut sum: u32) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
@@ -240,7 +300,7 @@ pub(super) fn check(address: std::net::IpAddr) -> io::Result<()> {
     if address.is_ipv4() {
         return Ok(());
     }
-    Err(io::Error::other("ready-made frames are IPv4 only: a UDP checksum is optional there"))
+    Err(io::Error::other("ready-made frames are IPv4 only"))
 }
 
 #[cfg(test)]
@@ -280,6 +340,22 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn every_frame_has_an_identification_and_right_checksums(number: u64, size in 16_usize..1473) {
+            let template = Template::new(&way_back(&hello(), from(5000), size).unwrap(), size);
+            let mut head = [0; HEAD];
+            template.stamp(number, &mut head);
+            prop_assert_eq!(kind(&head[PREFIX..]), Some((DATA, number)));
+            prop_assert_eq!(&head[18..20], &(number as u16).to_be_bytes());
+            // A header with its checksum sums to nothing (RFC 1071), also with the pseudo-header.
+            prop_assert_eq!(checksum(&head[14..34]), 0);
+            let mut all = [&head[26..34], &[0, 17], &head[38..40], &head[34..]].concat();
+            all.resize(all.len() + size - HEADER, PADDING);
+            all.resize(all.len().next_multiple_of(2), 0);
+            prop_assert_eq!(checksum(&all), 0);
+            prop_assert!(head[40..42] != [0, 0]);
+        }
+
         #[test]
         fn any_frame_is_survived(bytes: Vec<u8>, size in 0_usize..70_000) {
             way_back(&bytes, from(5000), size);

@@ -17,6 +17,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rustix::io::Errno;
+use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
 use rustix::net::{MMsgHdr, RecvFlags, SendAncillaryBuffer, SendFlags, sendmmsg, sockopt};
 
 use super::frames::{self, Exit, Listener, Way};
@@ -248,6 +249,9 @@ fn add(
     spec: &LoadSpec,
 ) -> Result<()> {
     let role = Role::of(side, direction);
+    if role == Role::Sender {
+        fits(&flow.socket, spec.datagram)?;
+    }
     let wait = if role == Role::Sender { SOCKET_TIMEOUT } else { SOCKET_TIMEOUT / 2 };
     flow.socket
         .set_read_timeout(Some(wait))
@@ -269,6 +273,34 @@ fn add(
             half.add(stream, move |view| receive(&flow.socket, &moved, view))
         }
     }
+}
+
+/// Lets datagrams leave in one piece or not at all, and checks that those of the load do, as far as
+/// the kernel knows the path.
+fn fits(socket: &UdpSocket, size: usize) -> Result<()> {
+    let what = "keep datagrams in one piece";
+    let address = socket.local_addr().map_err(|e| Error::not_supported(what, e))?;
+    let done = if address.is_ipv6() {
+        sockopt::set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::DO)
+    } else {
+        sockopt::set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::DO)
+    };
+    done.map_err(|e| Error::not_supported(what, e))?;
+    let (packet, mtu) = path(socket, size);
+    if packet <= mtu {
+        return Ok(());
+    }
+    let why = format!("a packet of {packet} bytes, and the way takes {mtu} in one piece");
+    Err(Error::usage(format!("datagram {size}"), why)
+        .hint(format!("--datagram {} at most", size.saturating_sub(packet - mtu))))
+}
+
+/// Size of the packet with a datagram of `size` bytes, and the path's MTU as the kernel knows it.
+fn path(socket: &UdpSocket, size: usize) -> (usize, usize) {
+    let six = socket.local_addr().is_ok_and(|address| address.is_ipv6());
+    let mtu = if six { sockopt::ipv6_mtu(socket) } else { sockopt::ip_mtu(socket) };
+    let mtu = mtu.ok().and_then(|mtu| usize::try_from(mtu).ok()).unwrap_or(usize::MAX);
+    (size + if six { 48 } else { 28 }, mtu)
 }
 
 fn receive_buffer(socket: &UdpSocket) {
@@ -338,6 +370,15 @@ fn send(
             // An ICMP error of an earlier datagram, or no buffer for a moment: that one is lost, as
             // the receiver's count will show.
             Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS | Errno::CONNREFUSED) => {}
+            // A router has told of a narrower way (ICMP).
+            Err(Errno::MSGSIZE) => {
+                let (packet, mtu) = path(socket, size);
+                outcome.error = Some(io::Error::other(format!(
+                    "packets of {packet} bytes, and the way takes {mtu} in one piece: --datagram {}",
+                    size.saturating_sub(packet.saturating_sub(mtu))
+                )));
+                break;
+            }
             Err(error) => {
                 outcome.error = Some(error.into());
                 break;
