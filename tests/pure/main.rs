@@ -27,6 +27,7 @@ mod misuse;
 mod mlrsearch_oracle;
 mod outcomes;
 mod overwrite;
+mod pages;
 mod plans;
 mod plants;
 mod reasons;
