@@ -103,8 +103,8 @@ fn main() {
         let mut said = String::new();
         time(&format!("plan for {cpus} CPUs x {queues} queues"), 10, || {
             let start = cpu();
-            let (traffic, peers) = (plan::Traffic::default(), plan::peers(&snapshot));
-            let made = plan::planned(&snapshot, &traffic, plan::Profile::Router, &peers);
+            let traffic = plan::Traffic::default();
+            let made = plan::planned(&snapshot, &traffic, plan::Profile::Router);
             let took = cpu() - start;
             let m = made.unwrap().model;
             said = format!("largest load {}, bound {}, {} nodes", m.largest, m.bound, m.nodes);

@@ -16,6 +16,7 @@ mod archive;
 mod bad_input;
 mod corpus;
 mod costs;
+mod crowd;
 mod evidence;
 mod field;
 mod help;

@@ -15,8 +15,6 @@ use linerate::model::measurement::Direction;
 use linerate::model::plan::Candidate;
 use linerate::model::snapshot::{Movable, Snapshot};
 
-use crate::plans;
-
 #[derive(Debug, Deserialize)]
 struct File {
     case: Vec<Case>,
@@ -396,7 +394,7 @@ fn no_plan_keeps_or_recommends_a_setting_that_was_published_as_the_worse_one() {
         };
         for from in [worse, better] {
             let line = from.headline();
-            let then = plans::in_force(&from.snapshot, from.chosen());
+            let then = plan::in_force(&from.snapshot, from.chosen());
             let left = differences(&then, &worse.snapshot).unwrap();
             let kept = back.iter().all(|(knob, _)| left.iter().all(|(other, _)| other != knob));
             // What the better setting does may be done in another place.

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::{LazyLock, OnceLock};
 
-use linerate::decide::plan::{self, Candidates, Request, cost};
+use linerate::decide::plan::{self, Candidates, Request, cost, in_force};
 use linerate::machine::discover;
 use linerate::machine::host::{Archive, Tree};
 use linerate::model::cpuset::CpuSet;
@@ -14,7 +14,7 @@ use linerate::model::knob::{Knob, Value};
 use linerate::model::measurement::Direction;
 use linerate::model::path::Flowtable;
 use linerate::model::plan::{Candidate, Change};
-use linerate::model::snapshot::{IrqId, IrqRole, Snapshot};
+use linerate::model::snapshot::{IrqId, IrqRole, Movable, Snapshot};
 use linerate::model::units::CpuId;
 use linerate::report;
 
@@ -69,84 +69,6 @@ fn machines() -> &'static [(String, Lazy)] {
 
 fn named(path: &Path) -> String {
     path.file_name().unwrap().to_string_lossy().into_owned()
-}
-
-/// The machine as it is with a candidate in force.
-pub(crate) fn in_force(snapshot: &Snapshot, candidate: &Candidate) -> Snapshot {
-    let mut other = snapshot.clone();
-    for change in &candidate.settings {
-        set(&mut other, &change.knob, &change.after);
-    }
-    other
-}
-
-fn set(machine: &mut Snapshot, knob: &Knob, value: &Value) {
-    match (knob, value) {
-        (Knob::IrqAffinity { irq }, Value::Cpus(cpus)) => {
-            for line in machine.irqs.iter_mut().filter(|i| i.id == *irq) {
-                line.affinity = Some(cpus.clone());
-                if line.effective.as_ref().is_none_or(|at| at.intersection(cpus).is_empty()) {
-                    line.effective = cpus.first().map(|cpu| [cpu].into_iter().collect());
-                }
-            }
-        }
-        (Knob::RpsCpus { device, queue }, Value::Cpus(cpus)) => {
-            let device = machine.netdevs.iter_mut().filter(|d| d.name == *device);
-            for rx in device.flat_map(|d| &mut d.rx_queues).filter(|q| q.index == *queue) {
-                rx.rps = Some(cpus.clone());
-            }
-        }
-        (Knob::XpsCpus { device, queue }, Value::Cpus(cpus)) => {
-            let device = machine.netdevs.iter_mut().filter(|d| d.name == *device);
-            for tx in device.flat_map(|d| &mut d.tx_queues).filter(|q| q.index == *queue) {
-                tx.xps = Some(cpus.clone());
-            }
-        }
-        (Knob::RpsFlowCnt { device, queue }, Value::Count(count)) => {
-            let device = machine.netdevs.iter_mut().filter(|d| d.name == *device);
-            for rx in device.flat_map(|d| &mut d.rx_queues).filter(|q| q.index == *queue) {
-                rx.flow_cnt = Some(*count);
-            }
-        }
-        (Knob::NapiThread { device, thread }, Value::Cpus(cpus)) => {
-            let device = machine.netdevs.iter_mut().find(|d| d.name == *device).unwrap();
-            let mut told: Vec<_> =
-                device.napis.iter().filter_map(|n| Some((n.id, n.pid?))).collect();
-            told.sort_unstable();
-            let pids: Vec<u32> = match told.is_empty() {
-                true => device.napi_threads.clone(),
-                false => told.into_iter().map(|(_, pid)| pid).collect(),
-            };
-            device.napi_thread_cpus.insert(pids[*thread as usize], cpus.clone());
-        }
-        (Knob::PollerCpus { .. }, Value::Cpus(cpus)) => {
-            let pollers = &mut machine.evidence.as_mut().unwrap().pollers;
-            for poller in pollers.iter_mut().filter(|p| p.knob().as_ref() == Some(knob)) {
-                poller.cpus = Some(cpus.clone());
-            }
-        }
-        (Knob::Sysctl { name }, Value::Count(count)) => {
-            machine.path.sysctls.insert(name.clone(), *count);
-        }
-        (Knob::Service { name }, Value::Switch(false)) => {
-            machine.services.retain(|s| s.name != *name);
-        }
-        // What a program would do then can't be told.
-        (Knob::Service { .. }, Value::Switch(true)) => {}
-        (Knob::PacketSteering, Value::Word(word)) => {
-            machine.path.openwrt.insert("packet_steering".into(), word.clone());
-            machine.services.retain(|s| word != "0" || s.name != knob.to_string());
-        }
-        (Knob::FlowOffload, Value::Word(words)) => {
-            let hardware = words.starts_with("hardware");
-            let on = |on: bool| if on { "1" } else { "0" }.to_owned();
-            machine.path.openwrt.insert("flow_offloading".into(), on(words != "off"));
-            machine.path.openwrt.insert("flow_offloading_hw".into(), on(hardware));
-            let tables = machine.path.nftables.iter_mut().flat_map(|n| &mut n.flowtables);
-            tables.for_each(|table| table.hardware = hardware);
-        }
-        other => panic!("a plan sets {other:?}"),
-    }
 }
 
 fn chosen(found: &Candidates) -> &Candidate {
@@ -299,6 +221,56 @@ fn what_an_expert_expects_of_the_machines_of_the_field_reports() {
     assert!(server.chosen().changes().all(|c| matches!(c.knob, Knob::IrqAffinity { .. })));
     // Flows in hardware: nothing to steer.
     assert_eq!(proposals(one("owner-mt7986-4-wed").chosen()), Vec::<String>::new());
+}
+
+#[test]
+fn what_an_expert_expects_of_routers_whose_tuning_was_published() {
+    // FG50E: flow offload first, and no steering.
+    let fg50e = one("seed-fg50e-up/default");
+    assert_eq!(proposals(fg50e.chosen()), Vec::<String>::new());
+    assert!(fg50e.headline().contains("flow offload is the larger step"), "{}", fg50e.headline());
+    // ipq40xx: a ring on each CPU, its transmit line beside it, no RPS.
+    let r619ac = one("r619ac-script/all-on-one-cpu");
+    let mut taken = CpuSet::empty();
+    for queue in 0..4 {
+        let (rx, tx) = (line("eth0", queue, IrqRole::Rx), line("eth0", queue, IrqRole::Tx));
+        assert_eq!(cpus(r619ac, &rx), cpus(r619ac, &tx));
+        cpus(r619ac, &rx).iter().for_each(|cpu| taken.insert(cpu));
+    }
+    assert_eq!(taken.len(), 4);
+    let steers = |c: &Change| matches!(c.knob, Knob::RpsCpus { .. });
+    assert!(!r619ac.chosen().changes().any(steers));
+    // FRITZ!Box 7530: the modem's packets away from CPU0, where its line is; the switch's four
+    // queues stay with their threads.
+    let fritz = one("fb7530-dsl-f/rps-1");
+    assert_eq!(cpus(fritz, &rps("dsl0")), "1-3".parse().unwrap());
+    assert_eq!(cpus(fritz, &rps("eth0")), CpuSet::empty());
+    // PPPoE on a card of twelve queues: RPS on the one that it uses.
+    let pppoe = one("accel-pppoe/pppoe");
+    let steered: Vec<_> = pppoe.chosen().changes().filter(|c| steers(c)).collect();
+    assert_eq!(steered.len(), 1, "{steered:?}");
+    assert_eq!(steered[0].knob, rps("eth1"));
+}
+
+#[test]
+fn an_idle_port_and_one_for_management_get_nothing() {
+    for packets in [0, 900_000] {
+        let mut snapshot = one(CM4).snapshot.clone();
+        let mut third = snapshot.netdev("eth1").unwrap().clone();
+        third.name = "eth2".into();
+        snapshot.netdevs.push(third);
+        let mut own = snapshot.irqs.iter().find(|i| i.id.device == "eth1").unwrap().clone();
+        own.id.device = "eth2".into();
+        own.line.0 += 100;
+        own.movable = Movable::Presumed;
+        snapshot.irqs.push(own);
+        let told = [("eth0", 9_000_000_000), ("eth1", 9_000_000_000), ("eth2", packets)];
+        snapshot.evidence = Some(look(&told));
+        let made = again("three ports", snapshot);
+        let of = |c: &&Change| c.knob.device() == Some("eth2");
+        assert_eq!(made.chosen().changes().find(of), None, "{packets}");
+        assert!(made.chosen().changes().count() > 2);
+    }
 }
 
 #[test]

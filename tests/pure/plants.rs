@@ -18,8 +18,8 @@ use linerate::model::snapshot::{IrqRole, Movable, NetDev, Snapshot};
 use linerate::model::units::CpuId;
 
 use crate::outcomes::Planned;
-use crate::plans::in_force;
 use crate::scene::{self, Node, Nodes};
+use linerate::decide::plan::in_force;
 
 /// Machines that faults are planted into.
 const MACHINES: &[&str] = &[

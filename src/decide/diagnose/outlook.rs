@@ -234,7 +234,7 @@ pub(super) fn outlook(snapshot: &Snapshot) -> Option<Outlook> {
     let model = Model::new(snapshot, &traffic, Profile::Router);
     let told = |model: &Model<'_>, candidate: &Candidate| model.predict(candidate).ok().flatten();
     let now = told(&model, &as_found())?;
-    let planned = plan::planned(snapshot, &traffic, Profile::Router, &plan::peers(snapshot)).ok();
+    let planned = plan::planned(snapshot, &traffic, Profile::Router).ok();
     let then = planned.as_ref().and_then(|p| told(&model, &p.candidate));
     let offloading = (!bound).then(|| with_flowtable(snapshot));
     let offloaded = offloading.and_then(|offloading| {

@@ -4,7 +4,7 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, TestRng, TestRunner};
 
 use super::*;
-use crate::decide::plan::tests::oracle::{any_router, set};
+use crate::decide::plan::tests::oracle::any_router;
 use crate::decide::plan::{self, Profile, Traffic};
 use crate::model::condition::Condition;
 
@@ -39,9 +39,8 @@ fn on_200_routers_check_finds_a_misplacement_where_the_plan_gains_and_none_once_
             let dear: Vec<_> = found.iter().filter(|f| !f.rule.contains("rps-")).collect();
             assert!(dear.is_empty(), "{number}: {gain:?}, and {dear:#?}");
         }
-        let planned =
-            plan::planned(&snapshot, &Traffic::default(), Profile::Router, &plan::peers(&snapshot));
-        let planned = set(&snapshot, &planned.unwrap().candidate);
+        let planned = plan::planned(&snapshot, &Traffic::default(), Profile::Router);
+        let planned = plan::in_force(&snapshot, &planned.unwrap().candidate);
         let after = misplaced(&Subject::new(&planned, &condition, None));
         assert!(after.is_empty(), "{number}, with the plan in force: {after:#?}");
     }

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::intake::Intake;
-use super::name;
+use super::{name, pose};
 use crate::model::cpuset::CpuSet;
+use crate::model::evidence::{PollerOwner, PollerRole};
 use crate::model::knob::{Knob, Value};
 use crate::model::order::InOrder;
 use crate::model::plan::{Candidate, Change};
@@ -86,13 +87,17 @@ const BIAS: u32 = 32;
 
 /// OpenWrt's packet-steering.uc (24.10 and later), whose CPUs count every other CPU with the same
 /// `core_id` as a sibling, also one of another cluster.
-struct Script {
+struct Script<'a> {
+    snapshot: &'a Snapshot,
     cpus: Vec<Cpu>,
     all: bool,
     settings: Vec<Change>,
 }
 
-impl Script {
+/// A thread that polls or sends, with the CPUs that it may run on where it can be placed.
+type Thread = (Knob, Option<CpuSet>);
+
+impl Script<'_> {
     fn add(&mut self, id: CpuId, weight: u32) {
         let core = self.cpus.iter().find(|c| c.id == id).and_then(|c| c.core);
         for cpu in &mut self.cpus {
@@ -134,22 +139,55 @@ impl Script {
         }
     }
 
+    /// The threads of a piece of hardware: of its devices, of its radios, and of the dummy device by
+    /// which mtk_eth_soc polls for all of its ports.
+    fn threads(&self, netdevs: &[&NetDev]) -> Vec<Thread> {
+        let of = |device: &&NetDev| -> Vec<Thread> {
+            let knob = |thread| Knob::NapiThread { device: device.name.clone(), thread };
+            let own = (0..).zip(pose::threads_of(device));
+            own.map(|(n, pid)| (knob(n), device.napi_thread_cpus.get(&pid).cloned())).collect()
+        };
+        let mut all: Vec<Thread> = netdevs.iter().flat_map(of).collect();
+        let pollers = self.snapshot.evidence.iter().flat_map(|e| &e.pollers);
+        let shared = pollers.filter(|p| {
+            matches!(p.owner, PollerOwner::Dummy(_) | PollerOwner::Radio(_))
+                && p.role != PollerRole::Workqueue
+                && netdevs.iter().any(|d| p.serves(&d.name))
+        });
+        all.extend(shared.filter_map(|p| {
+            Some((p.knob()?, p.cpus.clone().filter(|_| p.movable != Some(false))))
+        }));
+        all
+    }
+
+    fn pin(&mut self, (knob, before): &Thread, cpu: Option<CpuId>) {
+        if let (Some(before), Some(cpu)) = (before, cpu) {
+            self.settings.push(Change {
+                knob: knob.clone(),
+                before: Value::Cpus(before.clone()),
+                after: Value::Cpus(CpuSet::single(cpu)),
+                reason: "as packet-steering.uc pins the threads that poll".into(),
+            });
+        }
+    }
+
     /// Steers one piece of hardware; the CPU of its NAPI threads.
     fn assign(&mut self, netdevs: &[&NetDev]) -> Option<CpuId> {
         let first = netdevs.first()?;
         let queues: Vec<u32> = first.rx_queues.iter().map(|q| q.index).collect();
-        let threads: usize = netdevs.iter().map(|d| d.napi_threads.len()).sum();
-        if queues.len() > 1 && threads > 1 {
-            let count = queues.len().max(threads);
+        let threads = self.threads(netdevs);
+        if queues.len() > 1 && threads.len() > 1 {
+            let count = queues.len().max(threads.len());
             let cpus = self.cpus.len();
             for i in 0..count {
                 let wraps = count >= cpus;
                 let turn = |n: usize| self.cpus.get(n % cpus.max(1)).map(|c| c.id);
-                let own = match i < threads {
+                let own = match i < threads.len() {
                     _ if wraps => turn(i),
                     true => self.pick(NAPI, None),
                     false => None,
                 };
+                threads.get(i).into_iter().for_each(|thread| self.pin(thread, own));
                 let Some(queue) = queues.get(i) else { continue };
                 let cpu = if wraps {
                     self.cpus.get((i + 1) % cpus.max(1)).map(|c| c.id)
@@ -162,7 +200,8 @@ impl Script {
             }
             return None;
         }
-        let napi = if threads > 0 { self.pick(NAPI, None) } else { None };
+        let napi = if threads.is_empty() { None } else { self.pick(NAPI, None) };
+        threads.iter().for_each(|thread| self.pin(thread, napi));
         let cpu = if self.all { None } else { self.pick(RX, napi) };
         self.steer(netdevs, None, cpu);
         napi
@@ -179,7 +218,7 @@ pub(super) fn openwrt(snapshot: &Snapshot, all: bool) -> Result<Candidate, Strin
     if cpus.len() < 2 {
         return Err("OpenWrt's script does nothing with one CPU".into());
     }
-    let mut script = Script { cpus, all, settings: Vec::new() };
+    let mut script = Script { snapshot, cpus, all, settings: Vec::new() };
     let mut netdevs: Vec<&NetDev> =
         snapshot.netdevs.iter().filter(|d| d.bus != Bus::Virtual && d.lower.is_empty()).collect();
     netdevs.order_by(|a, b| a.name.cmp(&b.name));
@@ -209,17 +248,10 @@ pub(super) fn openwrt(snapshot: &Snapshot, all: bool) -> Result<Candidate, Strin
     } else {
         (name::OPENWRT_1, "OpenWrt's packet steering, mode 1: RPS to one CPU for each device")
     };
-    let threads = if snapshot.netdevs.iter().any(|d| !d.napi_threads.is_empty()) {
-        "; it also pins NAPI threads, which is left out here"
-    } else {
-        ""
-    };
     Ok(Candidate {
         name: name.into(),
         title: title.into(),
-        reason: format!(
-            "to compare with: what packet-steering.uc of OpenWrt 24.10 writes{threads}"
-        ),
+        reason: "to compare with: what packet-steering.uc of OpenWrt 24.10 writes".into(),
         settings: script.settings,
     })
 }

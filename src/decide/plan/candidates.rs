@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::in_force::in_force;
 use super::intake::{Intake, Source};
 use super::planned::{self, Planned};
 use super::profile::Profile;
@@ -84,8 +85,7 @@ pub fn candidates_for(snapshot: &Snapshot, request: &Request) -> Candidates {
     take(name::RPS_ALL, maker.rps_all());
     take(name::IRQ_SPREAD, maker.irq_spread(false));
     take(name::IRQ_SPREAD_RPS, maker.irq_spread(true));
-    let peers = peers(snapshot);
-    match planned::planned(snapshot, &request.traffic, request.profile, &peers) {
+    match planned::planned(snapshot, &request.traffic, request.profile) {
         Ok(planned) => {
             let same = |c: &&mut Candidate| sets_the_same(c, &planned.candidate);
             match found.list.iter_mut().find(same) {
@@ -160,11 +160,8 @@ pub fn peers(snapshot: &Snapshot) -> Vec<Candidate> {
 /// Flow offload and the plan for the router that has it, as one step.
 fn with_offload(snapshot: &Snapshot, request: &Request) -> Result<Candidate, String> {
     let offload = flow::candidate(snapshot, "software")?;
-    let Some(offloading) = flow::offloaded(snapshot, &offload) else {
-        return Err("it is on already".into());
-    };
-    let peers = peers(&offloading);
-    let planned = planned::planned(&offloading, &request.traffic, request.profile, &peers)?;
+    let offloading = in_force(snapshot, &offload);
+    let planned = planned::planned(&offloading, &request.traffic, request.profile)?;
     if planned.candidate.changes().next().is_none() {
         return Err(format!("with flow offload nothing else changes: {}", name::FLOWTABLE));
     }

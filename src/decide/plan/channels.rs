@@ -1,7 +1,6 @@
 //! More hardware queues, where a card has fewer than it could and there are CPUs to serve them:
 //! then the card spreads flows over the CPUs itself, for which RPS would charge a hand-off.
 
-use super::candidates;
 use super::intake::Intake;
 use super::name;
 use super::planned;
@@ -146,8 +145,7 @@ pub(super) fn candidate(
 ) -> Result<Candidate, String> {
     let growths = growths(snapshot, &Intake::of(snapshot))?;
     let grown = grown(snapshot, &growths);
-    let peers = candidates::peers(&grown);
-    let planned = planned::planned(&grown, traffic, profile, &peers)?;
+    let planned = planned::planned(&grown, traffic, profile)?;
     let mut settings: Vec<Change> = growths
         .iter()
         .map(|g| Change {

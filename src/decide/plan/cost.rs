@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::in_force::in_force;
 use super::index::Bug;
 use super::intake::Intake;
 use super::judge::{Judge, Judged};
@@ -14,12 +15,12 @@ use super::problem::{Placement, Problem};
 use super::profile::Profile;
 use super::traffic::Traffic;
 use super::worlds::{Bottleneck, links};
-use super::{channels, cores, flow, gro, xps};
+use super::{cores, gro};
 use crate::model::cpuset::CpuSet;
 use crate::model::knob::{Knob, Value};
 use crate::model::measurement::Direction;
 use crate::model::order::OneByOne;
-use crate::model::plan::Candidate;
+use crate::model::plan::{Candidate, Change};
 use crate::model::snapshot::Snapshot;
 use crate::model::units::CpuId;
 
@@ -207,21 +208,19 @@ impl<'a> Model<'a> {
         if self.opaque || gro::is_asked(candidate) {
             return Ok(None);
         }
-        if let Some(grown) = channels::asked(self.snapshot, candidate) {
-            let mut steering = candidate.clone();
-            steering.settings.retain(|c| !matches!(c.knob, Knob::Channels { .. }));
-            return Model::new(&grown, &self.traffic, self.profile).predict(&steering);
-        }
-        if let Some(offloading) = flow::offloaded(self.snapshot, candidate) {
-            let mut steering = candidate.clone();
-            steering.settings.retain(|c| c.knob != Knob::FlowOffload);
-            return Model::new(&offloading, &self.traffic, self.profile).predict(&steering);
-        }
+        // What changes the stages themselves, not only their places.
         let ends_here = self.profile == Profile::Endpoint;
-        if let Some(sending) = xps::asked(self.snapshot, candidate).filter(|_| ends_here) {
-            let mut steering = candidate.clone();
-            steering.settings.retain(|c| !matches!(c.knob, Knob::XpsCpus { .. }));
-            return Model::new(&sending, &self.traffic, self.profile).predict(&steering);
+        let rebuilds = |change: &&Change| match change.knob {
+            Knob::Channels { .. } | Knob::FlowOffload => true,
+            Knob::XpsCpus { .. } => ends_here,
+            _ => false,
+        };
+        if candidate.changes().any(|change| rebuilds(&change)) {
+            let part = |settings: Vec<Change>| Candidate { settings, ..Candidate::default() };
+            let (first, rest): (Vec<_>, Vec<_>) =
+                candidate.settings.iter().cloned().partition(|change| rebuilds(&change));
+            let rebuilt = in_force(self.snapshot, &part(first));
+            return Model::new(&rebuilt, &self.traffic, self.profile).predict(&part(rest));
         }
         let placement = place(&self.problem, candidate);
         if self.problem.is_of_senders(&placement)? {

@@ -29,6 +29,13 @@ pub(super) fn offloaded(snapshot: &Snapshot, candidate: &Candidate) -> Option<Sn
             hardware: mode == "hardware",
         });
     }
+    if by_firewall(snapshot) {
+        for (option, on) in
+            [("flow_offloading", mode != "off"), ("flow_offloading_hw", mode == "hardware")]
+        {
+            other.path.openwrt.insert(option.into(), u8::from(on).to_string());
+        }
+    }
     Some(other)
 }
 

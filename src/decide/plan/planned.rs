@@ -2,6 +2,7 @@
 //! and what was left alone with the reason.
 
 use super::cost::{self, Prediction};
+use super::in_force::in_force;
 use super::index::{Bug, LineIx, PlaceIx, QueueIx};
 use super::intake::Intake;
 use super::judge::{Judge, Judged};
@@ -10,12 +11,15 @@ use super::profile::Profile;
 use super::search::{self, Solution};
 use super::traffic::{Traffic, above};
 use super::unsteered::Unsteered;
-use super::{flow, name, not_made, owned, pose, xps};
+use super::{candidates, flow, name, not_made, owned, pose, xps};
 use crate::model::cpuset::CpuSet;
 use crate::model::knob::{Knob, Value};
 use crate::model::plan::{Candidate, Change, Model, NotMade};
 use crate::model::snapshot::Snapshot;
 use crate::model::units::CpuId;
+
+/// Rounds of planning after the first: each is a search.
+const ROUNDS: usize = 6;
 
 /// The planner's answer for a router.
 #[derive(Debug, Clone)]
@@ -30,8 +34,71 @@ pub struct Planned {
     pub carried: bool,
 }
 
-/// Plans for a router. `peers` are what other rules would set: where the search starts, and what
-/// the plan must not be worse than.
+/// A router that is planned for: as found, or with a plan in force.
+struct Ground<'a> {
+    snapshot: &'a Snapshot,
+    intake: Intake<'a>,
+    problem: Problem,
+    counted: bool,
+    /// The links are full before any CPU, in all worlds.
+    carried: bool,
+    /// Names and placements of what other rules would set.
+    names: Vec<String>,
+    peers: Vec<Placement>,
+}
+
+impl<'a> Ground<'a> {
+    fn of(snapshot: &'a Snapshot, traffic: &Traffic, profile: Profile) -> Result<Self, String> {
+        let intake = Intake::of(snapshot);
+        if intake.devices.is_empty() {
+            return Err("no network device is up".into());
+        }
+        if intake.sources.is_empty() {
+            return Err("this kernel has no RPS (CONFIG_RPS)".into());
+        }
+        let pose::Posed { mut problem, counted } = pose::pose(snapshot, &intake, traffic, profile);
+        if problem.usable().next().is_none() {
+            return Err("no CPU is usable".into());
+        }
+        let (names, peers): (Vec<_>, Vec<_>) = candidates::peers(snapshot)
+            .into_iter()
+            .map(|peer| (peer.name.clone(), cost::place(&problem, &peer)))
+            .unzip();
+        if !known(&problem, &peers)? {
+            return Err("it is not known which CPUs the packets come in on".into());
+        }
+        let carried = search::is_carried(&problem)?;
+        if carried {
+            // What can bring nothing is not asked for.
+            let steered = problem.queues.iter_mut().filter(|q| q.unsteered.is_none());
+            steered.for_each(|queue| queue.unsteered = Some(Unsteered::Links));
+        }
+        Ok(Self { snapshot, intake, problem, counted, carried, names, peers })
+    }
+
+    /// Settings that make a placement, with their reasons where those are `told`.
+    fn settings(
+        &self,
+        solution: &Solution,
+        profile: Profile,
+        told: bool,
+    ) -> Result<Vec<Change>, Bug> {
+        let writer = Writer { ground: self, solution, judge: Judge::new(&self.problem)?, told };
+        let mut settings = writer.lines()?;
+        settings.extend(writer.masks()?);
+        settings.extend(writer.uppers()?);
+        if profile == Profile::Endpoint {
+            let more = xps::masks(self.snapshot, &self.intake, &settings);
+            settings.extend(more);
+        }
+        settings.extend(not_made::profile_settings(self.snapshot, &self.intake, profile));
+        Ok(settings)
+    }
+}
+
+/// Plans for a router. The plan is in force in the mind, the rules of others are followed anew, and
+/// it is planned for again, until that proposes nothing: so planning on a planned machine changes
+/// nothing.
 ///
 /// # Errors
 /// An error with the reason if there is nothing to plan.
@@ -39,54 +106,42 @@ pub fn planned(
     snapshot: &Snapshot,
     traffic: &Traffic,
     profile: Profile,
-    peers: &[Candidate],
 ) -> Result<Planned, String> {
     let mended = flow::mended(snapshot);
     let snapshot = mended.as_ref().map_or(snapshot, |(_, then)| then);
-    let intake = Intake::of(snapshot);
-    if intake.devices.is_empty() {
-        return Err("no network device is up".into());
+    let ground = Ground::of(snapshot, traffic, profile)?;
+    let Ground { problem, peers, carried, .. } = &ground;
+    let (mut found, mut judged) = search::search(problem, peers, *carried)?;
+    for _ in 0..ROUNDS {
+        if found == problem.today() {
+            break;
+        }
+        let solution = search::weigh(problem, &[], *carried, (&found, 0))?;
+        let settings = ground.settings(&solution, profile, false)?;
+        let then = in_force(snapshot, &Candidate { settings, ..Candidate::default() });
+        let again = Ground::of(&then, traffic, profile)?;
+        let (next, more) = search::search(&again.problem, &again.peers, again.carried)?;
+        judged += more;
+        if again.carried || next == found {
+            break;
+        }
+        found = next;
     }
-    if intake.sources.is_empty() {
-        return Err("this kernel has no RPS (CONFIG_RPS)".into());
-    }
-    let pose::Posed { mut problem, counted } = pose::pose(snapshot, &intake, traffic, profile);
-    if problem.usable().next().is_none() {
-        return Err("no CPU is usable".into());
-    }
-    let places: Vec<Placement> = peers.iter().map(|peer| cost::place(&problem, peer)).collect();
-    if !known(&problem, &places)? {
-        return Err("it is not known which CPUs the packets come in on".into());
-    }
-    let carried = search::is_carried(&problem)?;
-    if carried {
-        // What can bring nothing is not asked for.
-        let steered = problem.queues.iter_mut().filter(|q| q.unsteered.is_none());
-        steered.for_each(|queue| queue.unsteered = Some(Unsteered::Links));
-    }
-    let solution = search::solve(&problem, &places, carried)?;
-    let judge = Judge::new(&problem)?;
-    let writer = Writer { snapshot, problem: &problem, solution: &solution, judge, carried };
-    let mut settings = writer.lines()?;
-    settings.extend(writer.masks()?);
-    settings.extend(writer.uppers()?);
-    if profile == Profile::Endpoint {
-        let more = xps::masks(snapshot, &intake, &settings);
-        settings.extend(more);
-    }
-    settings.extend(not_made::profile_settings(snapshot, &intake, profile));
+    let solution = search::weigh(problem, peers, *carried, (&found, judged))?;
+    let mut settings = ground.settings(&solution, profile, true)?;
     settings.extend(mended.as_ref().map(|(change, _)| change.clone()));
     owned::take_over(snapshot, &mut settings);
+    let writer =
+        Writer { ground: &ground, solution: &solution, judge: Judge::new(problem)?, told: true };
     let model = writer.model(traffic, profile)?;
-    let names: Vec<&str> = peers.iter().map(|p| p.name.as_str()).collect();
     let candidate = Candidate {
         name: name::PLANNED.into(),
         title: "the least regret in all worlds of the cost model".into(),
-        reason: writer.reason(&names, counted, &model)?,
+        reason: writer.reason(&model)?,
         settings,
     };
-    let not_made = not_made::list(snapshot, &intake, &problem, &candidate, profile);
-    Ok(Planned { candidate, not_made, model, carried })
+    let not_made = not_made::list(snapshot, &ground.intake, problem, &candidate, profile);
+    Ok(Planned { candidate, not_made, model, carried: *carried })
 }
 
 /// True if any packet's CPU is known, or can be set.
@@ -106,12 +161,11 @@ fn known(problem: &Problem, peers: &[Placement]) -> Result<bool, Bug> {
 }
 
 struct Writer<'a> {
-    snapshot: &'a Snapshot,
-    problem: &'a Problem,
+    ground: &'a Ground<'a>,
     solution: &'a Solution,
     judge: Judge<'a>,
-    /// The links are full before any CPU, in all worlds.
-    carried: bool,
+    /// Reasons are wanted, which cost a judgement each.
+    told: bool,
 }
 
 impl Writer<'_> {
@@ -120,7 +174,7 @@ impl Writer<'_> {
     }
 
     fn id(&self, place: PlaceIx) -> Result<CpuId, Bug> {
-        Ok(self.problem.places.at(place)?.id)
+        Ok(self.ground.problem.places.at(place)?.id)
     }
 
     fn predicted(&self, judged: &Judged) -> Result<Option<Prediction>, Bug> {
@@ -140,9 +194,9 @@ impl Writer<'_> {
     }
 
     fn lines(&self) -> Result<Vec<Change>, Bug> {
-        let stays = *self.placement() == self.problem.today();
+        let stays = *self.placement() == self.ground.problem.today();
         let mut all = Vec::new();
-        for (index, line) in self.problem.lines.each() {
+        for (index, line) in self.ground.problem.lines.each() {
             let place = *self.placement().lines.at(index)?;
             let (Some(before), Some(place), Some(knob)) = (&line.before, place, &line.knob) else {
                 continue;
@@ -151,8 +205,10 @@ impl Writer<'_> {
                 continue;
             }
             let reason = self.why_there(index, place)?;
-            // Where nothing moves there is no need to pin what stays.
-            let after = if stays { before.clone() } else { CpuSet::single(self.id(place)?) };
+            // Where nothing moves there is no need to pin what stays, nor what has no work.
+            let idle = line.home == Some(place) && !self.ground.problem.works(index)?;
+            let after =
+                if stays || idle { before.clone() } else { CpuSet::single(self.id(place)?) };
             all.push(Change {
                 knob: knob.clone(),
                 before: Value::Cpus(before.clone()),
@@ -164,9 +220,12 @@ impl Writer<'_> {
     }
 
     fn why_there(&self, index: LineIx, place: PlaceIx) -> Result<String, Bug> {
-        let line = self.problem.lines.at(index)?;
+        if !self.told {
+            return Ok(String::new());
+        }
+        let line = self.ground.problem.lines.at(index)?;
         let cpu = self.id(place)?;
-        let capacity = self.snapshot.cpus.iter().find(|c| c.id == cpu);
+        let capacity = self.ground.snapshot.cpus.iter().find(|c| c.id == cpu);
         let size = match capacity {
             Some(c) if self.uneven() => format!(" (capacity {} of 1024)", c.capacity.value),
             _ => String::new(),
@@ -208,11 +267,13 @@ impl Writer<'_> {
     /// True of a line that only completes, on the CPU of a line that receives for the same card and
     /// hands the stack stage over.
     fn is_beside_its_receive_line(&self, index: LineIx, place: PlaceIx) -> Result<bool, Bug> {
-        let device = &self.problem.lines.at(index)?.device;
-        if self.problem.queues_of(index).next().is_some() {
+        let device = &self.ground.problem.lines.at(index)?.device;
+        if self.ground.problem.queues_of(index).next().is_some() {
             return Ok(false);
         }
-        for (number, queue) in self.problem.queues.each().filter(|(_, q)| q.device == *device) {
+        for (number, queue) in
+            self.ground.problem.queues.each().filter(|(_, q)| q.device == *device)
+        {
             let mask = self.placement().masks.at(number)?;
             let at = queue.line.map(|l| self.placement().lines.at(l)).transpose()?.copied();
             if at.flatten() == Some(place) && !mask.is_empty() && !mask.contains(&place) {
@@ -223,23 +284,24 @@ impl Writer<'_> {
     }
 
     fn uneven(&self) -> bool {
-        let mut sizes = self.snapshot.cpus.iter().filter(|c| c.online).map(|c| c.capacity.value);
+        let mut sizes =
+            self.ground.snapshot.cpus.iter().filter(|c| c.online).map(|c| c.capacity.value);
         let first = sizes.next();
         sizes.any(|s| Some(s) != first)
     }
 
     fn masks(&self) -> Result<Vec<Change>, Bug> {
         let mut all = Vec::new();
-        for (index, queue) in self.problem.queues.each() {
+        for (index, queue) in self.ground.problem.queues.each() {
             let unknown = queue.unsteered.as_ref().is_some_and(|why| why.is_unknown());
             if !queue.has_mask || unknown {
                 continue;
             }
             let mask = self.placement().masks.at(index)?;
-            let source = self.snapshot.netdev(&queue.device);
+            let source = self.ground.snapshot.netdev(&queue.device);
             let rx = source.and_then(|d| d.rx_queues.iter().find(|q| q.index == queue.index));
             let Some(before) = rx.and_then(|q| q.rps.clone()) else { continue };
-            let set = self.problem.set(mask)?;
+            let set = self.ground.problem.set(mask)?;
             // A mask may name CPUs that are not here; as long as it means the same it stays.
             let after = if *mask == queue.before { before.clone() } else { set };
             all.push(Change {
@@ -253,7 +315,10 @@ impl Writer<'_> {
     }
 
     fn why_mask(&self, index: QueueIx) -> Result<String, Bug> {
-        let queue = self.problem.queues.at(index)?;
+        if !self.told {
+            return Ok(String::new());
+        }
+        let queue = self.ground.problem.queues.at(index)?;
         let mask = self.placement().masks.at(index)?;
         let at = queue.line.map(|l| self.placement().lines.at(l)).transpose()?.copied().flatten();
         let at = at.map(|at| self.id(at)).transpose()?;
@@ -289,17 +354,20 @@ impl Writer<'_> {
     fn uppers(&self) -> Result<Vec<Change>, Bug> {
         let mut all = Vec::new();
         let mut told: Vec<&str> = Vec::new();
-        for (index, upper) in self.problem.uppers.each() {
+        for (index, upper) in self.ground.problem.uppers.each() {
             told.push(&upper.device);
             let mask = self.placement().uppers.at(index)?;
-            let device = self.snapshot.netdev(&upper.device);
+            let device = self.ground.snapshot.netdev(&upper.device);
             let rx = device.and_then(|d| d.rx_queues.iter().find(|q| q.index == upper.queue));
             let Some(before) = rx.and_then(|q| q.rps.clone()) else { continue };
             if before.is_empty() && mask.is_empty() {
                 continue;
             }
-            let after =
-                if *mask == upper.before { before.clone() } else { self.problem.set(mask)? };
+            let after = if *mask == upper.before {
+                before.clone()
+            } else {
+                self.ground.problem.set(mask)?
+            };
             let reason = if after.is_empty() {
                 "off: its packets are placed at the device below, whose hash looks inside VLAN, \
                  PPPoE and switch tags already; a second hand-off only costs"
@@ -315,9 +383,10 @@ impl Writer<'_> {
         }
         // What stands on a device whose traffic nobody counted.
         let steered = self.placement().masks.iter().any(|mask| !mask.is_empty());
-        for queue in self.problem.queues.iter().filter(|_| steered) {
-            for name in above(self.snapshot, &queue.device).names {
-                let Some(device) = self.snapshot.netdev(name).filter(|d| !told.contains(&&*d.name))
+        for queue in self.ground.problem.queues.iter().filter(|_| steered) {
+            for name in above(self.ground.snapshot, &queue.device).names {
+                let Some(device) =
+                    self.ground.snapshot.netdev(name).filter(|d| !told.contains(&&*d.name))
                 else {
                     continue;
                 };
@@ -341,8 +410,8 @@ impl Writer<'_> {
         Ok(all)
     }
 
-    fn reason(&self, peers: &[&str], counted: bool, model: &Model) -> Result<String, Bug> {
-        let mut text = if counted {
+    fn reason(&self, model: &Model) -> Result<String, Bug> {
+        let mut text = if self.ground.counted {
             "who the traffic is of was counted".to_owned()
         } else {
             "who the traffic is of was not counted, or too little: each port of a side is taken for \
@@ -352,20 +421,26 @@ impl Writer<'_> {
         text += &format!(
             "; judged in {} worlds of costs and {} of traffic ({})",
             self.judge.worlds.len(),
-            self.problem.patterns.len(),
-            self.problem.patterns.iter().map(|p| p.words.as_str()).collect::<Vec<_>>().join(", ")
+            self.ground.problem.patterns.len(),
+            self.ground
+                .problem
+                .patterns
+                .iter()
+                .map(|p| p.words.as_str())
+                .collect::<Vec<_>>()
+                .join(", ")
         );
-        for root in self.problem.roots.iter() {
+        for root in self.ground.problem.roots.iter() {
             text += &format!(
                 "; {} on {} runs under one lock, on one CPU at a time",
                 root.kind, root.device
             );
         }
-        if self.carried {
+        if self.ground.carried {
             return Ok(text + "; the links are full before any CPU in all of them");
         }
         for above in &self.solution.above {
-            let Some(peer) = peers.get(above.number) else { continue };
+            let Some(peer) = self.ground.names.get(above.number) else { continue };
             let more = |below: f64| 100.0 * below.max(0.0) / (1.0 - below.min(0.99));
             let middle = match more(above.middle) {
                 little if little < 0.5 => String::new(),
@@ -375,7 +450,8 @@ impl Writer<'_> {
                 "{peer} lets through up to {middle}{:.0} % more in one of the worlds",
                 more(above.any)
             );
-            let mut unsteered = self.problem.queues.iter().filter_map(|q| q.unsteered.as_ref());
+            let mut unsteered =
+                self.ground.problem.queues.iter().filter_map(|q| q.unsteered.as_ref());
             text += &match (above.barred, unsteered.next(), above.trades) {
                 (true, Some(why), _) => format!("; {more}, and is left: {why}"),
                 (_, _, true) => format!("; {more}, and less elsewhere"),
@@ -395,11 +471,11 @@ impl Writer<'_> {
     }
 
     fn model(&self, traffic: &Traffic, profile: Profile) -> Result<Model, Bug> {
-        let intake = Intake::of(self.snapshot);
+        let intake = &self.ground.intake;
         let best = &self.solution.best;
         let with = |flows: u32| -> Result<f64, Bug> {
             let traffic = Traffic { flows: Some(flows), ..traffic.clone() };
-            let problem = pose::pose(self.snapshot, &intake, &traffic, profile).problem;
+            let problem = pose::pose(self.ground.snapshot, intake, &traffic, profile).problem;
             let judge = Judge::new(&problem)?;
             let judged = judge.judge(&best.placement)?;
             let told = cost::prediction(&judge, &judged, None)?;
@@ -410,7 +486,7 @@ impl Writer<'_> {
         let bound = self.bound(largest)?;
         Ok(Model {
             profile: profile.name().into(),
-            flows: self.problem.flows.to_string(),
+            flows: self.ground.problem.flows.to_string(),
             largest: rounded(largest),
             on: told.map_or(CpuId(0), |p| p.bottleneck),
             bound: rounded(bound),
@@ -426,7 +502,7 @@ impl Writer<'_> {
     /// CPUs, or what can't leave its CPU, or the stages of one line on the biggest CPU. A stack stage
     /// that leaves costs a hand-off.
     fn bound(&self, largest: f64) -> Result<f64, Bug> {
-        let problem = self.problem;
+        let problem = &self.ground.problem;
         let mut still = problem.today();
         still.masks.iter_mut().for_each(Vec::clear);
         still.uppers.iter_mut().for_each(Vec::clear);

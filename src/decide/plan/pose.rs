@@ -362,15 +362,14 @@ impl<'a> Poser<'a> {
             let own = self.intake.lines.iter().filter(|i| i.id.device == d.name);
             own.into_iter().all(|i| i.movable == Movable::Presumed)
         };
-        let own = self.intake.spread(device);
-        if own >= cpus && movable(device) {
-            return Some(Unsteered::Queues { device: device.name.clone(), queues: own, cpus });
-        }
-        let hardware = || self.intake.devices.iter().filter(|d| d.is_hardware());
-        let all: usize = hardware().map(|d| self.intake.spread(d)).sum();
-        let even = |d: &&NetDev| movable(d) && rss_defeated(self.snapshot, d).is_none();
-        (own > 1 && all >= cpus && hardware().all(even))
-            .then_some(Unsteered::AllQueues { queues: all, cpus })
+        // A card shares packets out evenly, whatever its CPUs can do.
+        let even = self.problem.places.iter().all(|p| !p.usable || p.big);
+        let queues = self.intake.spread(device);
+        (queues >= cpus && even && movable(device)).then(|| Unsteered::Queues {
+            device: device.name.clone(),
+            queues,
+            cpus,
+        })
     }
 
     /// Queues of a device, each with its part of the device's packets: as counted, else even, unless
@@ -767,19 +766,28 @@ pub(super) fn thread_of(device: &NetDev, line: &Irq, lines: &[&Irq]) -> Option<(
     if device.threaded != Some(true) || line.id.device != device.name {
         return None;
     }
-    let mut told: Vec<_> = device.napis.iter().filter(|n| n.pid.is_some()).collect();
-    told.order_by_key(|n| n.id);
-    let (index, pid) = if told.is_empty() {
+    let threads = threads_of(device);
+    let told = device.napis.iter().find(|n| n.irq == Some(line.line.0)).and_then(|n| n.pid);
+    let index = if device.napis.iter().all(|n| n.pid.is_none()) {
         let mut own: Vec<&Irq> =
             lines.iter().copied().filter(|i| i.id.device == device.name).collect();
         own.order_by_key(|i| (i.id.queue, i.id.role != IrqRole::Tx));
         let index = own.iter().position(|i| i.id == line.id)?;
-        let known = own.len() == device.napi_threads.len();
-        (index, device.napi_threads.get(index).copied().filter(|_| known)?)
+        (own.len() == threads.len()).then_some(index)?
     } else {
-        let index = told.iter().position(|n| n.irq == Some(line.line.0))?;
-        (index, told.get(index)?.pid?)
+        threads.iter().position(|pid| Some(*pid) == told)?
     };
-    let cpus = device.napi_thread_cpus.get(&pid)?;
+    let cpus = device.napi_thread_cpus.get(threads.get(index)?)?;
     Some((u32::try_from(index).ok()?, cpus.clone()))
+}
+
+/// The threads that poll for a device, in the order that [`Knob::NapiThread`] counts them: by their
+/// NAPI, where the kernel tells which is whose.
+pub(super) fn threads_of(device: &NetDev) -> Vec<u32> {
+    let mut told: Vec<_> = device.napis.iter().filter_map(|n| Some((n.id, n.pid?))).collect();
+    if told.is_empty() {
+        return device.napi_threads.clone();
+    }
+    told.order_by(Ord::cmp);
+    told.into_iter().map(|(_, pid)| pid).collect()
 }

@@ -458,6 +458,18 @@ impl Problem {
         self.queues.each().filter(move |(_, q)| q.line == Some(line)).map(|(index, _)| index)
     }
 
+    /// True if packets come in or are completed by a line.
+    pub(crate) fn works(&self, line: LineIx) -> Result<bool, Bug> {
+        for stream in &self.streams {
+            if stream.rate.iter().any(|rate| rate.data + rate.acks > 0.0)
+                && self.queues.at(stream.queue)?.line == Some(line)
+            {
+                return Ok(true);
+            }
+        }
+        Ok(self.lines.at(line)?.completion.iter().any(|work| *work > 0.0))
+    }
+
     /// CPUs as a set.
     pub(crate) fn set(&self, mask: &[PlaceIx]) -> Result<CpuSet, Bug> {
         let mut set = CpuSet::empty();

@@ -8,15 +8,14 @@
 //! ```
 //!
 //! The regret of a placement in a world is how far it stays below the best that is known there.
-//! What is found is planned for again, as if it were set already, until that proposes nothing more:
-//! so planning on a planned machine changes nothing.
+//! `planned` searches again on the machine as planned, until that changes nothing.
 
 use std::collections::BTreeMap;
 
 use super::cost::prediction;
-use super::index::{Bug, LineIx, PlaceIx, QueueIx};
+use super::index::{Bug, IxVec, LineIx, OfLines, OfQueues, PlaceIx, QueueIx};
 use super::judge::{Judge, Judged};
-use super::problem::{Line, Mask, Placement, Problem};
+use super::problem::{Line, Mask, Placement, Problem, Queue};
 
 /// Regret in a world around the middle counts this much of that in the middle one.
 const AROUND: f64 = 0.2;
@@ -24,6 +23,13 @@ const AROUND: f64 = 0.2;
 const EQUAL: f64 = 0.02;
 /// A state that is set already stays as long as it is not worse than the best by more.
 const STAYS: f64 = 0.02;
+/// A placement whose masks follow no one pattern has to be better than one with a pattern by more.
+const RAGGED: f64 = 0.02;
+/// Each setting has to bring so much, up to a number of them.
+const EFFORT: f64 = 0.001;
+const MOST_EFFORT: f64 = 0.03;
+/// What is lost below the floor that peers are counts this much more.
+const SHORT: f64 = 2.0;
 /// Distance that the answer may stay below a peer in the middle world ...
 pub(crate) const BELOW: f64 = 0.02;
 /// ... and in any.
@@ -57,44 +63,28 @@ pub(crate) struct Above {
     pub(crate) barred: bool,
 }
 
-/// Solves it. `peers` are placements of other rules: where the search starts, and what the answer
-/// must not be worse than. Where the links are full as it is (`carried`), the question is what would
-/// be best beyond them.
-pub(crate) fn solve(
+/// Finds the placement for a router as it is, and how many it judged. `peers` are placements of other
+/// rules: where the search starts, and what the answer must not be worse than. Where the links are
+/// full as it is (`carried`), the question is what would be best beyond them.
+pub(crate) fn search(
     problem: &Problem,
     peers: &[Placement],
     carried: bool,
+) -> Result<(Placement, u64), Bug> {
+    let mut search = Search::new(Judge::within(problem, carried)?);
+    search.run(peers)?;
+    Ok((search.choose(peers)?.placement, search.judged))
+}
+
+/// Holds a placement against those of the peers.
+pub(crate) fn weigh(
+    problem: &Problem,
+    peers: &[Placement],
+    carried: bool,
+    (found, judged): (&Placement, u64),
 ) -> Result<Solution, Bug> {
-    let today = problem.today();
-    let mut now = problem.clone();
-    let mut found = today.clone();
-    let mut judged = 0;
-    for _ in 0..4 {
-        let rules = follow(&now, peers, &today, &found)?;
-        let (chosen, looked) = {
-            let mut search = Search::new(Judge::within(&now, carried)?);
-            search.run(&rules)?;
-            (search.choose(&rules)?.placement, search.judged)
-        };
-        judged += looked;
-        let same = found == chosen;
-        // As if it were set already: a plan for the planned machine has to be the same.
-        for (line, at) in now.lines.iter_mut().zip(chosen.lines.iter()) {
-            line.home = *at;
-        }
-        for (queue, mask) in now.queues.iter_mut().zip(chosen.masks.iter()) {
-            queue.before.clone_from(mask);
-        }
-        for (upper, mask) in now.uppers.iter_mut().zip(chosen.uppers.iter()) {
-            upper.before.clone_from(mask);
-        }
-        found = chosen;
-        if same {
-            break;
-        }
-    }
     let judge = Judge::within(problem, carried)?;
-    let best = judge.judge(&found)?;
+    let best = judge.judge(found)?;
     let mut above = Vec::new();
     let mut least = f64::INFINITY;
     for (number, peer) in peers.iter().enumerate() {
@@ -122,40 +112,6 @@ pub(crate) fn is_carried(problem: &Problem) -> Result<bool, Bug> {
     Ok(!problem.is_of_senders(&today)? && judge.is_carried(&judge.judge(&today)?.rates))
 }
 
-/// Placements that the peers' rules make on a machine that is set like that: settings that a rule
-/// leaves alone are as they are there.
-fn follow(
-    problem: &Problem,
-    peers: &[Placement],
-    today: &Placement,
-    set: &Placement,
-) -> Result<Vec<Placement>, Bug> {
-    if today == set {
-        return Ok(peers.to_vec());
-    }
-    let mut all = Vec::new();
-    for peer in peers {
-        let mut moved = peer.clone();
-        if peer.lines == today.lines {
-            moved.lines.clone_from(&set.lines);
-        }
-        if peer.masks == today.masks {
-            moved.masks.clone_from(&set.masks);
-        }
-        if peer.uppers == today.uppers {
-            moved.uppers.clone_from(&set.uppers);
-        }
-        all.push(moved);
-    }
-    let search = Search::new(Judge::uncapped(problem));
-    for pattern in [Pattern::Others, Pattern::All] {
-        let mut steered = set.clone();
-        search.masks(&mut steered, pattern)?;
-        all.push(steered);
-    }
-    Ok(all)
-}
-
 struct Search<'a> {
     judge: Judge<'a>,
     pool: Vec<Judged>,
@@ -163,6 +119,10 @@ struct Search<'a> {
     judged: u64,
     /// Placements that may still be judged.
     left: usize,
+    /// True of queues that packets come in on.
+    busy: IxVec<OfQueues, bool>,
+    /// True of lines that have work.
+    works: IxVec<OfLines, bool>,
 }
 
 impl<'a> Search<'a> {
@@ -173,7 +133,22 @@ impl<'a> Search<'a> {
             + 12 * places * ways * judge.worlds.len()
             + problem.lines.len() * ways;
         let left = (BUDGET / one.max(1)).max(40);
-        Self { judge, pool: Vec::new(), known: BTreeMap::new(), judged: 0, left }
+        let mut busy = IxVec::from_fn(problem.queues.len(), |_| false);
+        for stream in &problem.streams {
+            if stream.rate.iter().any(|rate| rate.data + rate.acks > 0.0)
+                && let Ok(busy) = busy.at_mut(stream.queue)
+            {
+                *busy = true;
+            }
+        }
+        let works = problem.lines.ids().map(|line| problem.works(line) != Ok(false)).collect();
+        Self { judge, pool: Vec::new(), known: BTreeMap::new(), judged: 0, left, busy, works }
+    }
+
+    /// Queues that packets come in on and that may be steered.
+    fn steered(&self) -> impl Iterator<Item = (QueueIx, &'a Queue)> + '_ {
+        let busy = self.problem().queues.each().zip(self.busy.iter()).filter(|(_, busy)| **busy);
+        busy.map(|(queue, _)| queue).filter(|(_, q)| q.unsteered.is_none() && q.has_mask)
     }
 
     fn problem(&self) -> &'a Problem {
@@ -230,8 +205,17 @@ impl<'a> Search<'a> {
     /// True if the placement may be set: parts that are as they are today may stay.
     fn is_allowed(&self, placement: &Placement) -> Result<bool, Bug> {
         let problem = self.problem();
+        let mut roams = None;
         for (index, line) in problem.lines.each() {
             let at = *placement.lines.at(index)?;
+            // Threads that the scheduler moves are all placed, or all left to it.
+            if line.thread
+                && !line.fixed
+                && line.home.is_none()
+                && *roams.get_or_insert(at.is_none()) != at.is_none()
+            {
+                return Ok(false);
+            }
             if at == line.home {
                 let away = match at {
                     Some(at) => !problem.places.at(at)?.usable,
@@ -308,7 +292,9 @@ impl<'a> Search<'a> {
             {
                 *sum += work;
             }
-            if !line.fixed {
+            // What has no work stays where it may be.
+            let home = line.home.map(|at| problem.places.at(at)).transpose()?;
+            if !line.fixed && (work > 0.0 || home.is_none_or(|home| !home.usable)) {
                 let own = u32::try_from(index.number()).unwrap_or(u32::MAX);
                 let alone = if pairs { 0 } else { own };
                 let key = (line.device.clone(), line.pair, alone);
@@ -370,6 +356,9 @@ impl<'a> Search<'a> {
             let unknown = it.unsteered.as_ref().is_some_and(|why| why.is_unknown());
             return Ok(if unknown { it.before.clone() } else { Vec::new() });
         }
+        if !*self.busy.at(queue)? && it.line.is_some() {
+            return Ok(it.before.clone());
+        }
         let at = match it.line {
             Some(line) => *placement.lines.at(line)?,
             None => None,
@@ -382,7 +371,8 @@ impl<'a> Search<'a> {
         }
         let own = at.map(|at| problem.places.at(at)).transpose()?;
         let beside = |place: &PlaceIx| own.is_some_and(|own| own.siblings.contains(place));
-        let busy: Vec<PlaceIx> = self.polling(placement)?;
+        let idle = matches!(pattern, Pattern::Idle | Pattern::BigIdle);
+        let busy = if idle { self.polling(placement)? } else { Vec::new() };
         let mut mask = Vec::new();
         for place in near {
             let big = problem.places.at(place)?.big;
@@ -492,12 +482,8 @@ impl<'a> Search<'a> {
         let mut devices: Vec<&str> = problem.queues.iter().map(|q| q.device.as_str()).collect();
         devices.dedup();
         for device in devices {
-            let own: Vec<QueueIx> = problem
-                .queues
-                .each()
-                .filter(|(_, q)| q.device == device && q.unsteered.is_none() && q.has_mask)
-                .map(|(index, _)| index)
-                .collect();
+            let own: Vec<QueueIx> =
+                self.steered().filter(|(_, q)| q.device == device).map(|(at, _)| at).collect();
             for pattern in Pattern::ALL {
                 let mut moved = from.clone();
                 for queue in &own {
@@ -532,6 +518,7 @@ impl<'a> Search<'a> {
     /// The least regret, and close to it the simplest; what is set already stays where it is hardly
     /// worse.
     fn choose(&mut self, peers: &[Placement]) -> Result<Judged, Bug> {
+        let today = self.problem().today();
         let mut floors = Vec::new();
         for peer in peers {
             if !self.problem().is_of_senders(peer)? {
@@ -547,46 +534,33 @@ impl<'a> Search<'a> {
                 }
             }
         }
-        let loss = |judge: &Judge<'_>, judged: &Judged| {
-            judge.figures(judged).zip(&best).fold(0.0_f64, |worst, ((world, own), most)| {
-                let regret = if *most > 0.0 { 1.0 - own / most } else { 0.0 };
-                worst.max(if world == 0 { regret } else { AROUND * regret })
-            })
-        };
-        // How far below a peer, counted from what is allowed.
-        let short = |judge: &Judge<'_>, judged: &Judged| {
-            floors.iter().fold(0.0_f64, |worst, floor| {
+        let loss = |search: &Self, judged: &Judged| -> Result<f64, Bug> {
+            let judge = &search.judge;
+            let worst = judge.figures(judged).zip(&best).fold(0.0_f64, |worst, (own, most)| {
+                let regret = if *most > 0.0 { 1.0 - own.1 / most } else { 0.0 };
+                worst.max(if own.0 == 0 { regret } else { AROUND * regret })
+            });
+            let ragged = if search.is_patterned(&judged.placement)? { 0.0 } else { RAGGED };
+            let effort = EFFORT * search.changes(&judged.placement, &today) as f64;
+            // How far below a peer, counted from what is allowed.
+            let short = floors.iter().fold(0.0_f64, |worst, floor| {
                 let (middle, any) = judge.below(judged, floor);
                 worst.max(middle - BELOW).max(any - FAR_BELOW)
-            })
+            });
+            Ok(worst + ragged + effort.min(MOST_EFFORT) + SHORT * short)
         };
         let mut rated = Vec::new();
-        for (at, judged) in self.pool.iter().enumerate() {
-            rated.push((at, loss(&self.judge, judged), short(&self.judge, judged).max(0.0)));
+        for judged in &self.pool {
+            rated.push((loss(self, judged)?, judged));
         }
-        let least = rated.iter().map(|(_, loss, _)| *loss).fold(f64::INFINITY, f64::min);
-        let floor = rated
-            .iter()
-            .filter(|(_, loss, _)| *loss <= least + EQUAL)
-            .map(|(.., short)| *short)
-            .fold(f64::INFINITY, f64::min);
-        let today = self.problem().today();
-        let stays = rated.iter().find(|(at, loss, _)| {
-            self.pool.get(*at).is_some_and(|j| j.placement == today) && *loss <= least + STAYS
-        });
-        if let Some((at, ..)) = stays
-            && let Some(judged) = self.pool.get(*at)
-        {
-            return Ok(judged.clone());
+        let least = rated.iter().map(|(loss, _)| *loss).fold(f64::INFINITY, f64::min);
+        let stays =
+            rated.iter().find(|(loss, judged)| judged.placement == today && *loss <= least + STAYS);
+        if let Some((_, judged)) = stays {
+            return Ok((*judged).clone());
         }
-        let near: Vec<usize> = rated
-            .iter()
-            .filter(|(_, loss, short)| *loss <= least + EQUAL && *short <= floor + 1e-9)
-            .map(|(at, ..)| *at)
-            .collect();
         let mut simplest: Option<(f64, Judged)> = None;
-        for at in near {
-            let Some(judged) = self.pool.get(at) else { continue };
+        for (_, judged) in rated.iter().filter(|(loss, _)| *loss <= least + EQUAL) {
             let cost = self.complexity(judged)?;
             let better = match &simplest {
                 None => true,
@@ -596,7 +570,7 @@ impl<'a> Search<'a> {
                 }
             };
             if better {
-                simplest = Some((cost, judged.clone()));
+                simplest = Some((cost, (*judged).clone()));
             }
         }
         let Some((mut cost, mut chosen)) = simplest else { return self.look(&today) };
@@ -609,10 +583,7 @@ impl<'a> Search<'a> {
                 }
                 let judged = self.look(&simpler)?;
                 let own = self.complexity(&judged)?;
-                if own < cost - 1e-9
-                    && loss(&self.judge, &judged) <= least + EQUAL
-                    && short(&self.judge, &judged) <= floor + 1e-9
-                {
+                if own < cost - 1e-9 && loss(self, &judged)? <= least + EQUAL {
                     (cost, chosen) = (own, judged);
                     break;
                 }
@@ -674,6 +645,38 @@ impl<'a> Search<'a> {
         Ok(all)
     }
 
+    /// True if one rule makes all masks that there are.
+    fn is_patterned(&self, placement: &Placement) -> Result<bool, Bug> {
+        let mut masks = Vec::new();
+        for (index, _) in self.steered() {
+            let mask = placement.masks.at(index)?;
+            if !mask.is_empty() {
+                masks.push((index, mask));
+            }
+        }
+        if masks.iter().all(|(_, mask)| mask.len() == 1) {
+            return Ok(true);
+        }
+        for pattern in Pattern::ALL {
+            let mut follows = true;
+            for (index, mask) in &masks {
+                follows = follows && self.mask(placement, *index, pattern)? == **mask;
+            }
+            if follows {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Number of settings in which two placements differ.
+    fn changes(&self, one: &Placement, other: &Placement) -> usize {
+        let lines = one.lines.iter().zip(other.lines.iter()).filter(|(a, b)| a != b).count();
+        let masks = one.masks.iter().zip(other.masks.iter()).filter(|(a, b)| a != b).count();
+        let uppers = one.uppers.iter().zip(other.uppers.iter()).filter(|(a, b)| a != b).count();
+        lines + masks + uppers
+    }
+
     /// Amount that there is to set, to read and to explain.
     fn complexity(&self, judged: &Judged) -> Result<f64, Bug> {
         let problem = self.problem();
@@ -688,8 +691,7 @@ impl<'a> Search<'a> {
         for (index, line) in problem.lines.each() {
             let at = *placement.lines.at(index)?;
             cost += if at == line.home { 0.0 } else { 1.0 };
-            let works = problem.queues_of(index).next().is_some()
-                || line.completion.iter().any(|work| *work > 0.0);
+            let works = *self.works.at(index)?;
             let Some(place) = at.filter(|_| works && !line.fixed) else { continue };
             if bigs && !problem.places.at(place)?.big {
                 cost += 2.0;
@@ -706,6 +708,9 @@ impl<'a> Search<'a> {
         for (index, queue) in problem.queues.each() {
             let mask = placement.masks.at(index)?;
             cost += if *mask == queue.before { 0.0 } else { 1.0 };
+            if !*self.busy.at(index)? {
+                continue;
+            }
             let first = *shapes.entry(&queue.device).or_insert(mask.len());
             cost += if first == mask.len() { 0.0 } else { 2.0 };
             if mask.is_empty() {

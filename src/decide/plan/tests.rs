@@ -116,9 +116,8 @@ fn setting(candidate: &Candidate, device: &str, irq: bool) -> CpuSet {
     }
 }
 
-/// The plan, with the peers that it starts from.
 fn plan_of(snapshot: &Snapshot, traffic: &Traffic, profile: Profile) -> Planned {
-    planned(snapshot, traffic, profile, &peers(snapshot)).unwrap()
+    planned(snapshot, traffic, profile).unwrap()
 }
 
 fn predict(snapshot: &Snapshot, candidate: &Candidate) -> cost::Prediction {

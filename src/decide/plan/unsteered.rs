@@ -19,8 +19,6 @@ pub(crate) enum Unsteered {
     Board(String),
     /// A card has a hardware queue for every CPU.
     Queues { device: String, queues: usize, cpus: usize },
-    /// The cards together have.
-    AllQueues { queues: usize, cpus: usize },
 }
 
 impl Unsteered {
@@ -50,11 +48,6 @@ impl fmt::Display for Unsteered {
             Self::Queues { device, queues, cpus } => write!(
                 f,
                 "{device} has {queues} hardware queues for {cpus} CPUs: RPS would only add \
-                 interrupts between CPUs"
-            ),
-            Self::AllQueues { queues, cpus } => write!(
-                f,
-                "the devices have {queues} hardware queues for {cpus} CPUs: RPS would only add \
                  interrupts between CPUs"
             ),
         }

@@ -7,7 +7,7 @@ use super::intake::Intake;
 use crate::model::cpuset::CpuSet;
 use crate::model::knob::{Knob, Value};
 use crate::model::order::OneByOne;
-use crate::model::plan::{Candidate, Change};
+use crate::model::plan::Change;
 use crate::model::snapshot::Snapshot;
 use crate::model::units::CpuId;
 
@@ -51,19 +51,4 @@ pub(super) fn masks(snapshot: &Snapshot, intake: &Intake<'_>, settings: &[Change
         }));
     }
     all
-}
-
-/// The machine with the transmit masks that a candidate asks for; `None` where it asks for none.
-pub(super) fn asked(snapshot: &Snapshot, candidate: &Candidate) -> Option<Snapshot> {
-    let mut other: Option<Snapshot> = None;
-    for change in candidate.changes() {
-        if let (Knob::XpsCpus { device, queue }, Value::Cpus(set)) = (&change.knob, &change.after) {
-            let machine = other.get_or_insert_with(|| snapshot.clone());
-            let device = machine.netdevs.iter_mut().filter(|d| d.name == *device);
-            for tx in device.flat_map(|d| &mut d.tx_queues).filter(|q| q.index == *queue) {
-                tx.xps = Some(set.clone());
-            }
-        }
-    }
-    other
 }

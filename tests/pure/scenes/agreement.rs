@@ -12,7 +12,7 @@ use linerate::model::finding::Severity;
 use linerate::model::plan::Candidate;
 use linerate::model::snapshot::Snapshot;
 
-use crate::plans::in_force;
+use linerate::decide::plan::in_force;
 
 fn look(host: &dyn HostRead) -> (Snapshot, Condition) {
     let snapshot = discover::snapshot(host);
@@ -65,8 +65,7 @@ fn nothing() -> Candidate {
 /// The gain of the plan, and the plan.
 fn gain(snapshot: &Snapshot) -> (Option<Gain>, Option<plan::Planned>) {
     let traffic = Traffic::default();
-    let Ok(planned) = plan::planned(snapshot, &traffic, Profile::Router, &plan::peers(snapshot))
-    else {
+    let Ok(planned) = plan::planned(snapshot, &traffic, Profile::Router) else {
         return (None, None);
     };
     let model = cost::Model::new(snapshot, &traffic, Profile::Router);
