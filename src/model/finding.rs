@@ -84,8 +84,8 @@ pub struct Finding {
     /// How sure it is.
     pub confidence: Confidence,
     /// Share of what the machine could forward that it is expected to cost here, 0 to 1: by the cost
-    /// model, by counters, or by what it cost elsewhere; 0 where nothing is known. Orders findings and
-    /// promises no rate.
+    /// model, by counters, or as measured elsewhere with and without; 0 where nobody knows. It promises
+    /// no rate.
     pub cost: f64,
     /// The values seen.
     pub evidence: Vec<Evidence>,

@@ -63,7 +63,10 @@ struct Found {
     title: String,
     severity: Severity,
     confidence: Confidence,
+    /// Share of the rate that it costs here, where that is worked out.
     cost: f64,
+    /// Place among others, as such a share, where nobody measured what it costs.
+    rank: f64,
     evidence: Vec<Evidence>,
     /// In place of the rule's own.
     consequence: Option<String>,
@@ -78,6 +81,7 @@ impl Found {
             severity,
             confidence: Confidence::Certain,
             cost: 0.0,
+            rank: 0.0,
             evidence: Vec::new(),
             consequence: None,
             remedy: Vec::new(),
@@ -89,7 +93,15 @@ impl Found {
         self
     }
 
-    /// Share of the forwarding rate that it is expected to cost here.
+    /// Puts it among other findings as if it cost that share of the rate, which nobody measured: orders
+    /// them, and is never told.
+    fn rank(mut self, share: f64) -> Self {
+        self.rank = share;
+        self
+    }
+
+    /// Share of the forwarding rate that it is expected to cost here: by the cost model, by counters, or
+    /// by the values themselves.
     fn cost(mut self, share: f64) -> Self {
         self.cost = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
         self
@@ -108,6 +120,15 @@ impl Found {
     fn consequence(mut self, words: impl Into<String>) -> Self {
         self.consequence = Some(words.into());
         self
+    }
+
+    /// The consequence in words, which say where nobody measured what it costs.
+    fn costs(&self, rule: &Rule) -> String {
+        let words = self.consequence.as_deref().unwrap_or(rule.costs);
+        match self.rank > 0.0 && self.cost == 0.0 {
+            true => format!("{words}; what it costs here was not measured"),
+            false => words.to_owned(),
+        }
     }
 
     fn remedy(mut self, step: impl Into<String>) -> Self {
@@ -148,23 +169,27 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
 pub fn diagnose(subject: &Subject<'_>, only: &[String]) -> Diagnosis {
     let mut told = Diagnosis::default();
     let wanted = |rule: &&Rule| only.is_empty() || only.iter().any(|name| name == rule.id);
+    let mut all: Vec<(&Rule, Found)> = Vec::new();
     for rule in rules().filter(wanted) {
         match (rule.look)(subject) {
-            Ok(found) => told.findings.extend(found.into_iter().map(|found| Finding {
-                rule: rule.id.to_owned(),
-                title: found.title,
-                severity: found.severity,
-                confidence: found.confidence,
-                cost: found.cost,
-                evidence: found.evidence,
-                consequence: found.consequence.unwrap_or_else(|| rule.costs.to_owned()),
-                source: rule.source.to_owned(),
-                remedy: found.remedy,
-            })),
+            Ok(found) => all.extend(found.into_iter().map(|found| (rule, found))),
             Err(why) => told.unseen.push(Unseen { rule: rule.id.to_owned(), why }),
         }
     }
-    told.findings
-        .order_by(|a, b| b.severity.cmp(&a.severity).then_with(|| b.cost.total_cmp(&a.cost)));
+    let share = |found: &Found| found.cost.max(found.rank);
+    all.order_by(|(_, a), (_, b)| {
+        b.severity.cmp(&a.severity).then_with(|| share(b).total_cmp(&share(a)))
+    });
+    told.findings.extend(all.into_iter().map(|(rule, found)| Finding {
+        consequence: found.costs(rule),
+        rule: rule.id.to_owned(),
+        title: found.title,
+        severity: found.severity,
+        confidence: found.confidence,
+        cost: found.cost,
+        evidence: found.evidence,
+        source: rule.source.to_owned(),
+        remedy: found.remedy,
+    }));
     told
 }

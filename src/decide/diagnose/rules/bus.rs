@@ -185,7 +185,7 @@ fn usb(subject: &Subject<'_>) -> Looked {
             format!("{} is a gigabit adapter at USB 2 ({} Mbit/s)", device.name, link.megabits);
         let mut one = Found::new(Severity::Warning, title)
             .seen(format!("{}/speed", link.place), link.megabits)
-            .cost(0.6);
+            .rank(0.6);
         if let Some(version) = version {
             one = one.seen(format!("{}/version", link.place), version);
         }

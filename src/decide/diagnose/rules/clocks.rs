@@ -201,7 +201,7 @@ fn governor(subject: &Subject<'_>) -> Looked {
         let slow = arch != "x86_64" && followers.iter().any(|(_, _, policy)| far(policy));
         let severity = if slow { Severity::Notice } else { Severity::Info };
         let mut one = Found::new(severity, title).sure(Confidence::Possible);
-        one = one.cost(if slow { 0.05 } else { 0.0 });
+        one = one.rank(if slow { 0.05 } else { 0.0 });
         for (name, now, policy) in followers.iter().take(4) {
             one = one.seen(format!("{DIR}/{name}/scaling_governor"), now);
             if let Some(min) = policy.min.filter(|_| far(policy)) {
@@ -272,7 +272,7 @@ fn throttled(subject: &Subject<'_>) -> Looked {
     let held: Vec<_> = condition.cooling.iter().filter(|(_, state)| **state > 0).collect();
     if !held.is_empty() {
         let mut one =
-            Found::new(Severity::Critical, "the CPUs are held back because of heat").cost(0.3);
+            Found::new(Severity::Critical, "the CPUs are held back because of heat").rank(0.3);
         for (place, state) in held {
             one = one.seen(place, state);
         }
@@ -280,7 +280,7 @@ fn throttled(subject: &Subject<'_>) -> Looked {
     }
     if let Some(words) = subject.window.map(|w| &w.rates.throttled).filter(|t| !t.is_empty()) {
         let mut one =
-            Found::new(Severity::Critical, "the CPUs were held back during the window").cost(0.3);
+            Found::new(Severity::Critical, "the CPUs were held back during the window").rank(0.3);
         for word in words {
             one = one.seen("telemetry", word);
         }
@@ -292,7 +292,7 @@ fn throttled(subject: &Subject<'_>) -> Looked {
             let title = format!("the CPUs were throttled for heat {count} times since boot");
             let one = Found::new(Severity::Notice, title)
                 .seen("/sys/devices/system/cpu/cpu*/thermal_throttle/core_throttle_count", count)
-                .cost(0.05)
+                .rank(0.05)
                 .sure(Confidence::Likely);
             remedy(one)
         })
@@ -312,7 +312,7 @@ fn under_voltage(subject: &Subject<'_>) -> Looked {
     Ok(vec![
         Found::new(Severity::Critical, "the supply voltage is too low")
             .seen(file, 1)
-            .cost(0.4)
+            .rank(0.4)
             .remedy("the supply that is made for this board (5.1 V), a short and thick cable, USB devices \
                      on a hub with power of its own")
             .remedy("vcgencmd get_throttled  # 0x50005: now and since boot"),

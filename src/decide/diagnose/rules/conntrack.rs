@@ -29,7 +29,7 @@ fn look(subject: &Subject<'_>) -> Looked {
         Found::new(severity, title)
             .seen("/proc/sys/net/netfilter/nf_conntrack_count", count)
             .seen("/proc/sys/net/netfilter/nf_conntrack_max", most)
-            .cost(if share >= 0.95 { 0.5 } else { 0.1 })
+            .rank(if share >= 0.95 { 0.5 } else { 0.1 })
             .remedy(format!(
                 "sysctl -w net.netfilter.nf_conntrack_max={}  # some 300 bytes of memory each",
                 most.saturating_mul(2)

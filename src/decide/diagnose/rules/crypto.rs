@@ -67,7 +67,7 @@ fn look(subject: &Subject<'_>) -> Looked {
         )
         .seen("/proc/crypto, chacha20, driver", chosen)
         .seen("/proc/modules: fast ChaCha20 or Poly1305", "none")
-        .cost(0.4)
+        .rank(0.4)
         .sure(Confidence::Likely)
         .remedy(format!("modprobe -a {module}  # or a kernel that has them built in"))
         .remedy("then make the tunnel anew, and: linerate bench wireguard"),

@@ -144,7 +144,7 @@ fn forgotten(subject: &Subject<'_>) -> Looked {
                     Found::new(Severity::Warning, title)
                         .seen(place, "netem")
                         .sure(Confidence::Likely)
-                        .cost(0.3)
+                        .rank(0.3)
                         .remedy(format!("{remove}  # if the test is over")),
                 );
                 continue;
@@ -217,7 +217,8 @@ fn off(subject: &Subject<'_>) -> Looked {
         _ => Severity::Notice,
     };
     let mut found = Found::new(severity, "flow offload is off: every packet takes the long way")
-        .cost(subject.outlook().map_or(0.3, |o| o.offload()))
+        .cost(subject.outlook().map_or(0.0, Outlook::offload))
+        .rank(if subject.outlook().is_none() { 0.3 } else { 0.0 })
         .sure(Confidence::Likely);
     found = match option(subject, "flow_offloading") {
         Some(_) => found.seen("/etc/config/firewall, defaults.flow_offloading", "0"),
@@ -272,7 +273,7 @@ fn devices(subject: &Subject<'_>) -> Looked {
                 Found::new(Severity::Warning, title)
                     .seen("nft list flowtables", table.devices.join(", "))
                     .sure(Confidence::Likely)
-                    .cost(0.4)
+                    .rank(0.4)
                     .remedy(
                         "linerate plan --candidate flowtable  # lists what packets are routed over",
                     )
@@ -301,7 +302,7 @@ fn devices(subject: &Subject<'_>) -> Looked {
                 Found::new(Severity::Warning, title)
                     .seen("nft list flowtables", table.devices.join(", "))
                     .sure(Confidence::Likely)
-                    .cost(0.4)
+                    .rank(0.4)
                     .remedy("linerate plan --candidate flowtable")
                     .remedy("linerate apply plan.toml --confirm 60"),
             );
@@ -319,7 +320,8 @@ fn unbound(subject: &Subject<'_>) -> Looked {
             Found::new(Severity::Warning, "flow offload is asked for, and there is no flowtable")
                 .seen(place, "1")
                 .seen("nft list flowtables", "none")
-                .cost(subject.outlook().map_or(0.3, |o| o.offload()))
+                .cost(subject.outlook().map_or(0.0, Outlook::offload))
+        .rank(if subject.outlook().is_none() { 0.3 } else { 0.0 })
                 .remedy("/etc/init.d/firewall reload, and read what it says")
                 .remedy("kmod-nft-offload (OpenWrt) or nf_flow_table and nft_flow_offload must be there"),
         ]);
@@ -341,7 +343,7 @@ fn unbound(subject: &Subject<'_>) -> Looked {
             .seen(format!("connections with OFFLOAD (by {})", bound.by), 0)
             .seen("/proc/sys/net/netfilter/nf_conntrack_count", flows)
             .sure(Confidence::Likely)
-            .cost(0.4)
+            .rank(0.4)
             .remedy(
                 "start a download from the LAN and look: grep -c OFFLOAD /proc/net/nf_conntrack",
             )
@@ -416,7 +418,7 @@ fn hardware(subject: &Subject<'_>) -> Looked {
         "this chip can forward established flows in hardware, and does not",
     )
     .sure(Confidence::Likely)
-    .cost(0.5)
+    .rank(0.5)
     .seen("/proc/device-tree/compatible", board);
     if !ports.is_empty() {
         found = found.seen(format!("ethtool -k {}: hw-tc-offload", ports.join(", ")), "available");

@@ -92,7 +92,7 @@ fn together(severity: Severity, cards: Vec<Chatty<'_>>) -> Found {
     let busy = cards.iter().any(|c| c.busy);
     let mut found = Found::new(severity, format!("{names} {verb} for each packet"))
         // The report behind it had CPU time back, and the same rate.
-        .cost(if busy { 0.1 } else { 0.02 })
+        .rank(if busy { 0.1 } else { 0.02 })
         .sure(if busy { Confidence::Certain } else { Confidence::Likely });
     for card in cards {
         let step = format!("ethtool -C {} rx-usecs 50  # up to 50 us more delay", card.name);

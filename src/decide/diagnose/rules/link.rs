@@ -162,7 +162,7 @@ fn half_duplex(subject: &Subject<'_>) -> Looked {
         let mut one =
             Found::new(Severity::Critical, format!("{} runs at half duplex{speed}", d.name))
                 .seen(format!("{place}/duplex"), "half")
-                .cost(0.6);
+                .rank(0.6);
         if let Some(speed) = d.speed {
             one = one.seen(format!("{place}/speed"), speed);
         }
@@ -307,7 +307,7 @@ fn damaged(subject: &Subject<'_>) -> Looked {
                 format!("/sys/class/net/{}/statistics/rx_crc_errors, ethtool -S", device.name),
                 errors,
             )
-            .cost(share.map_or(0.02, |share| (share * 100.0).min(0.5)));
+            .rank(share.map_or(0.02, |share| (share * 100.0).min(0.5)));
         if let Some(packets) = packets {
             one =
                 one.seen(format!("/sys/class/net/{}/statistics/rx_packets", device.name), packets);
@@ -341,7 +341,7 @@ fn pause(subject: &Subject<'_>) -> Looked {
         let title = format!("{frames} pause frames at {} {when}", device.name);
         let mut one = Found::new(severity, title)
             .seen(format!("ethtool -S {}: pause frames", device.name), frames)
-            .cost(0.1)
+            .rank(0.1)
             .sure(Confidence::Likely);
         if let Some(packets) = packets {
             one =

@@ -72,7 +72,7 @@ fn pppoe(subject: &Subject<'_>) -> Looked {
             Found::new(Severity::Warning, title)
                 .seen(file(&session.name), session.mtu)
                 .seen(file(&narrow.name), narrow.mtu)
-                .cost(0.3)
+                .rank(0.3)
                 .remedy(format!(
                     "ip link set {} mtu {}  # if the provider takes such frames (RFC 4638), and the \
                      devices between likewise",
@@ -128,7 +128,7 @@ fn clamp(subject: &Subject<'_>) -> Looked {
     )
     .seen(file(&first.name), first.mtu)
     .seen("MTU of the ports", wide)
-    .cost(0.2)
+    .rank(0.2)
     .sure(Confidence::Likely);
     for (zone, _) in &fixed {
         found =
@@ -212,7 +212,7 @@ fn odd(subject: &Subject<'_>) -> Looked {
             subject.on_router(Severity::Warning),
             format!("{names}'s MTU of {least} is {what}"),
         )
-        .cost(0.2)
+        .rank(0.2)
         .sure(Confidence::Likely);
         for device in &narrow {
             one = one.seen(file(&device.name), device.mtu);
@@ -262,7 +262,7 @@ fn odd(subject: &Subject<'_>) -> Looked {
             Found::new(Severity::Warning, title)
                 .seen(file(&device.name), device.mtu)
                 .seen(file(&under.name), under.mtu)
-                .cost(0.2)
+                .rank(0.2)
                 .remedy(format!("ip link set {} mtu {}", device.name, under.mtu))
                 .remedy(format!(
                     "or, if the path behind carries them: ip link set {} mtu {}",

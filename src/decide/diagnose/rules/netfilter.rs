@@ -57,7 +57,7 @@ fn bridge(subject: &Subject<'_>) -> Looked {
             Found::new(Severity::Warning, title)
                 .seen("/proc/sys/net/bridge/bridge-nf-call-iptables", 1)
                 .seen(format!("ports of {}", bridge.name), names.join(", "))
-                .cost(0.1)
+                .rank(0.1)
                 .sure(Confidence::Likely)
                 .remedy("sysctl -w net.bridge.bridge-nf-call-iptables=0 net.bridge.bridge-nf-call-ip6tables=0")
                 .remedy("first look whether a container or guest needs it: Docker's isolation between \

@@ -69,7 +69,7 @@ fn gro(subject: &Subject<'_>) -> Looked {
         "generic-receive-offload",
         "gro on",
     )
-    .map(|found| found.cost(0.4))
+    .map(|found| found.rank(0.4))
     .into_iter()
     .collect())
 }
@@ -106,7 +106,7 @@ fn lro(subject: &Subject<'_>) -> Looked {
     let on: Vec<&NetDev> = subject.intake.devices.iter().copied().filter(is_on).collect();
     let title = |names: &str| format!("LRO is on on {names}, which forwards");
     let found = together(on, Severity::Warning, title, "large-receive-offload", "lro off");
-    Ok(found.map(|f| f.seen("/proc/sys/net/ipv4/ip_forward", 1).cost(0.3)).into_iter().collect())
+    Ok(found.map(|f| f.seen("/proc/sys/net/ipv4/ip_forward", 1).rank(0.3)).into_iter().collect())
 }
 
 fn tso(subject: &Subject<'_>) -> Looked {
@@ -118,5 +118,5 @@ fn tso(subject: &Subject<'_>) -> Looked {
     off.retain(|device| device.driver.as_deref() != Some("r8169"));
     let title = |names: &str| format!("TSO is off on {names}");
     let found = together(off, Severity::Notice, title, "tx-tcp-segmentation", "tso on");
-    Ok(found.map(|f| f.cost(0.05).sure(Confidence::Likely)).into_iter().collect())
+    Ok(found.map(|f| f.rank(0.05).sure(Confidence::Likely)).into_iter().collect())
 }

@@ -195,7 +195,7 @@ fn saturated(subject: &Subject<'_>) -> Looked {
             rates.packets.unwrap_or(0.0)
         );
         let worse = subject.misplaced();
-        let one = Found::new(Severity::Critical, title).seen("/proc/stat", words).cost(0.3);
+        let one = Found::new(Severity::Critical, title).seen("/proc/stat", words).rank(0.3);
         let one = one.all_seen(subject.places());
         found.push(match worse.filter(|w| w.better.cost > 0.0) {
             Some(worse) => worse.told(one),

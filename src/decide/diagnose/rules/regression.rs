@@ -22,7 +22,7 @@ fn look(subject: &Subject<'_>) -> Looked {
             .seen("/proc/sys/kernel/osrelease", &machine.kernel)
             .seen(r.source, format!("from {}, fixed in {}; where: {}", r.from, r.before, r.only))
             .consequence(r.what)
-            .cost(0.4)
+            .rank(0.4)
             .sure(Confidence::Likely)
             .remedy(r.remedy)
     });

@@ -89,7 +89,7 @@ fn overflow(subject: &Subject<'_>) -> Looked {
             one = one.seen(format!("/sys/class/net/{name}/statistics/rx_packets"), all);
         }
         found.push(
-            one.cost(share.map_or(0.1, |share| (share * 100.0).clamp(0.05, 0.5)))
+            one.rank(share.map_or(0.1, |share| (share * 100.0).clamp(0.05, 0.5)))
                 .remedy("linerate check --load 10s  # which CPU is full while traffic flows")
                 .remedy("linerate plan  # spreads the work where that helps"),
         );
@@ -126,7 +126,7 @@ fn look(subject: &Subject<'_>) -> Looked {
                 ),
                 lost,
             )
-            .cost(if grave { 0.1 } else { 0.02 })
+            .rank(if grave { 0.1 } else { 0.02 })
             .sure(Confidence::Likely);
         if let Some(all) = received {
             one = one.seen(format!("/sys/class/net/{name}/statistics/rx_packets"), all);

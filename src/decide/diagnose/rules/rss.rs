@@ -1,6 +1,6 @@
 //! Cards whose hardware spreads nothing.
 
-use crate::decide::diagnose::{Found, Load, Looked, Rule, Subject};
+use crate::decide::diagnose::{Found, Load, Looked, Outlook, Rule, Subject};
 use crate::model::finding::{Confidence, Evidence, Severity};
 use crate::model::snapshot::NetDev;
 
@@ -75,12 +75,13 @@ fn look(subject: &Subject<'_>) -> Looked {
             device.name,
             device.rx_queues.len()
         );
-        let cost = subject.outlook().map_or(0.2, |o| o.placement().max(0.2));
+        let cost = subject.outlook().map_or(0.0, Outlook::placement);
         found.push(
             Found::new(subject.on_router(Severity::Warning), title)
                 .all_seen(seen)
                 .sure(Confidence::Likely)
                 .cost(cost)
+                .rank(0.2)
                 .remedy("linerate plan --candidate rps-others  # RPS spreads it; then apply it with --confirm 60")
                 .remedy("or a tag that the card can parse (mtk_eth_soc, qca: driver and DSA notes)"),
         );

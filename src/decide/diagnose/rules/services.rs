@@ -1,7 +1,7 @@
 //! Programs that set what a plan sets, or that could as well be left out.
 
 use crate::decide::diagnose::places::affinity;
-use crate::decide::diagnose::{Found, Load, Looked, Rule, Subject};
+use crate::decide::diagnose::{Found, Load, Looked, Outlook, Rule, Subject};
 use crate::model::cpuset::CpuSet;
 use crate::model::finding::{Confidence, Severity};
 use crate::model::path::{Service, ServiceFound, Sort};
@@ -70,7 +70,8 @@ fn irqbalance(subject: &Subject<'_>) -> Looked {
     if let Some(script) = script.filter(|_| !banned && !movable.is_empty()) {
         let one = found(Severity::Warning, "irqbalance undoes what a script sets")
             .seen(&script.name, &script.effect)
-            .cost(subject.outlook().map_or(0.1, |o| o.placement().max(0.05)));
+            .cost(subject.outlook().map_or(0.0, Outlook::placement))
+            .rank(0.1);
         return Ok(vec![stop(one)]);
     }
     if !lines.is_empty() && movable.is_empty() {
@@ -85,7 +86,8 @@ fn irqbalance(subject: &Subject<'_>) -> Looked {
     if unequal && !banned {
         let one = found(Severity::Warning, "irqbalance takes slow and fast CPUs for equal")
             .seen("CPU capacities", format!("{:?}", capacities))
-            .cost(subject.outlook().map_or(0.1, |o| o.placement().max(0.05)));
+            .cost(subject.outlook().map_or(0.0, Outlook::placement))
+            .rank(0.1);
         return Ok(vec![stop(one)]);
     }
     if banned {
@@ -121,7 +123,7 @@ fn packet_steering(subject: &Subject<'_>) -> Looked {
             )
             .seen(place, &service.evidence)
             .seen(&script.name, &script.effect)
-            .cost(0.1)
+            .rank(0.1)
             .sure(Confidence::Likely)
             .remedy(
                 "uci set network.globals.packet_steering=0; uci commit network; \
@@ -140,7 +142,7 @@ fn packet_steering(subject: &Subject<'_>) -> Looked {
             Found::new(Severity::Notice, title)
                 .seen(place, &service.evidence)
                 .seen("flow offload", "on")
-                .cost(0.2)
+                .rank(0.2)
                 .sure(Confidence::Possible)
                 .remedy(
                     "compare both: uci set network.globals.packet_steering=0; uci commit network; \

@@ -76,7 +76,7 @@ fn drops(subject: &Subject<'_>) -> Looked {
     let title = format!("{dropped} of {packets} packets were dropped for a full backlog {when}");
     let mut found = Found::new(severity, title)
         .seen("/proc/net/softnet_stat, column 2", dropped)
-        .cost(if grave { 0.15 } else { 0.01 });
+        .rank(if grave { 0.15 } else { 0.01 });
     if let Some(seconds) = subject.condition.uptime.filter(|_| subject.window.is_none()) {
         found = found.seen("/proc/uptime", format!("{:.1} days", seconds / 86_400.0));
     }
@@ -108,7 +108,7 @@ fn squeezes(subject: &Subject<'_>) -> Looked {
     let title = format!("{squeezed} polls ended with work left, for {packets} packets {when}");
     let mut found = Found::new(severity, title)
         .seen("/proc/net/softnet_stat, column 3", squeezed)
-        .cost(0.05)
+        .rank(0.05)
         .sure(Confidence::Likely);
     if let Some(budget) = subject.snapshot.path.sysctls.get("net.core.netdev_budget") {
         found = found

@@ -149,8 +149,7 @@ fn kept(subject: &Subject<'_>, group: &[Kept<'_, '_>]) -> Found {
             let words = format!("CPU{} {:.0} % in interrupts", one.cpu.0, busy * 100.0);
             told.push(one.cpu);
             found.severity = found.severity.max(Severity::Warning);
-            let cost = found.cost.max(0.1);
-            found = found.seen("/proc/stat", words).cost(cost).sure(Confidence::Certain);
+            found = found.seen("/proc/stat", words).rank(0.1).sure(Confidence::Certain);
         }
     }
     if planned {
@@ -208,10 +207,9 @@ fn with_queues(subject: &Subject<'_>) -> Looked {
         );
         let anew = |s: &&Source<'_>| subject.steered_anew(&device.name, s.queue.index).is_some();
         let found_here = about_masks(subject, title, steered.iter().any(anew));
-        let cost = found_here.cost.max(0.05);
         found.push(
             found_here
-                .cost(cost)
+                .rank(0.05)
                 .all_seen([rps(first)])
                 .all_seen(first.irq.map(affinity))
                 .remedy("linerate plan  # switches it off where the card does the spreading")
@@ -272,8 +270,7 @@ fn twice(subject: &Subject<'_>) -> Looked {
         d.rx_queues.iter().any(|q| subject.steered_anew(&d.name, q.index).is_some())
     };
     let found = about_masks(subject, title, again.iter().any(anew));
-    let cost = found.cost.max(0.05);
-    let mut found = found.cost(cost).all_seen(ports.iter().filter_map(|d| steered(d)));
+    let mut found = found.rank(0.05).all_seen(ports.iter().filter_map(|d| steered(d)));
     for (_, mask) in again {
         found = found.remedy(format!("echo 0 > {}", mask.place)).all_seen([mask]);
     }
@@ -344,7 +341,7 @@ fn decimal(subject: &Subject<'_>) -> Looked {
         found.push(
             Found::new(Severity::Notice, title)
                 .seen(place.clone(), mask.to_mask())
-                .cost(if odd { 0.1 } else { 0.0 })
+                .rank(if odd { 0.1 } else { 0.0 })
                 .sure(if odd { Confidence::Likely } else { Confidence::Possible })
                 .remedy(format!("if CPU {wanted} was meant: echo {} > {place}", wanted.to_mask()))
                 .remedy(format!(

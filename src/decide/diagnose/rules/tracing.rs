@@ -83,7 +83,7 @@ fn tracer(subject: &Subject<'_>) -> Looked {
             Found::new(Severity::Warning, title)
                 .seen(place("current_tracer"), &tracing.tracer)
                 .seen(place("tracing_on"), u8::from(tracing.on))
-                .cost(0.39)
+                .rank(0.39)
                 .remedy(format!("echo nop > {}", place("current_tracer"))),
         ]);
     }
@@ -92,7 +92,7 @@ fn tracer(subject: &Subject<'_>) -> Looked {
             Found::new(Severity::Notice, "trace events are enabled")
                 .seen(place("events/enable"), "some")
                 .seen(place("tracing_on"), 1)
-                .cost(0.05)
+                .rank(0.05)
                 .sure(Confidence::Possible)
                 .consequence(
                     "events in the network's path (irq, napi, skb, sched) cost each packet; \
