@@ -28,7 +28,7 @@ const SLOW_START: f64 = 0.05;
 /// Longest window, and time before it, that nobody asked for, in seconds.
 const MOST: f64 = 90.0;
 const MOST_OMIT: f64 = 60.0;
-/// What is missing must be more than this share, or it is not worth another run.
+/// Least shortfall, as a share, that is worth another run.
 const MISSING: f64 = 1.25;
 
 /// The load with a window that does for the line that a run has seen, and why; `None` if the window

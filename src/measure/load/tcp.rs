@@ -361,7 +361,7 @@ impl<'a> Backlog<'a> {
     const SHARE: f64 = 0.2;
     /// A few packets, so that the thread need not be woken for each.
     const LEAST: u32 = 16 << 10;
-    /// As much as is handed over at once; beyond, the send buffer's size is bound enough.
+    /// As much as is written at once; beyond, the send buffer's size is bound enough.
     const MOST: u32 = CHUNK as u32;
 
     fn new(socket: &'a TcpStream, now: Duration) -> Self {
