@@ -416,6 +416,7 @@ fn judged(seed: u64, thorough: bool) -> Judged {
 }
 
 /// Prints a router, its plan, and what each of the others does.
+#[expect(clippy::print_stdout, reason = "for a person who asks about one router")]
 fn tell(seed: u64) {
     let Router { snapshot, kind } = router(seed);
     let plan = chosen(&snapshot);

@@ -452,7 +452,7 @@ fn candidates_have_rates_that_compare_across_states_of_a_machine() {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/hosts").join(name);
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("rates-{name}.toml"));
         let output = std::process::Command::new(program::path())
-            .args(["--json", "plan", "--host"])
+            .args(["--json", "plan", "--force", "--host"])
             .arg(&dir)
             .arg("-o")
             .arg(&file)

@@ -418,8 +418,8 @@ fn compares_page_and_drawing_hold_the_figures_that_it_prints() {
         String::from_utf8(out.stdout).unwrap()
     };
     let told: serde_json::Value = serde_json::from_str(&compare(&["--json"])).unwrap();
-    compare(&["-o", "c.html"]);
-    compare(&["-o", "c.svg"]);
+    compare(&["--force", "-o", "c.html"]);
+    compare(&["--force", "-o", "c.svg"]);
     let [page, drawing] = ["c.html", "c.svg"].map(|f| std::fs::read_to_string(at(f)).unwrap());
     let rows = told["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 4, "{told}");

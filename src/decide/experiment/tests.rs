@@ -46,8 +46,8 @@ fn cell(block: u32, candidate: &str, rates: &[(Direction, f64)]) -> Cell {
 fn the_best_candidate_that_keeps_every_guard_may_be_applied_and_no_other() {
     let mut tried = experiment(&["as-found", "fast", "faster"]);
     tried.directions = vec![Direction::Down];
-    tried.blocks = 6;
-    for block in 0..6 {
+    tried.blocks = 7;
+    for block in 0..7 {
         let noise = 1.0 + f64::from(block) / 1000.0;
         for (name, rate) in [("as-found", 100.0), ("fast", 150.0), ("faster", 200.0)] {
             tried.cells.push(cell(block, name, &[(Direction::Down, rate * noise)]));

@@ -28,7 +28,7 @@ const RAGGED: f64 = 0.02;
 /// Each setting has to bring so much, up to a number of them.
 const EFFORT: f64 = 0.001;
 const MOST_EFFORT: f64 = 0.03;
-/// What is lost below the floor that peers are counts this much more.
+/// A loss below the floor that peers are counts this much more.
 const SHORT: f64 = 2.0;
 /// Distance that the answer may stay below a peer in the middle world ...
 pub(crate) const BELOW: f64 = 0.02;

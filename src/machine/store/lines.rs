@@ -130,30 +130,6 @@ fn failed(what: &str, e: &io::Error) -> Error {
     Error::new(super::code_of(e), what, words(e))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_is_written_through_a_link_that_somebody_put_there() {
-        let dir = crate::machine::testing::scratch("lines");
-        let (link, other, pipe) = (dir.join("link"), dir.join("other"), dir.join("pipe"));
-        std::os::unix::fs::symlink(&other, &link).unwrap();
-        assert!(Lines::create("recording", &link).is_err());
-        assert!(!other.exists(), "made through the link");
-        fs::write(&other, "theirs").unwrap();
-        assert!(Lines::create("recording", &link).is_err());
-        assert!(Lines::append("record", &link).is_err());
-        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).unwrap();
-        let reader = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
-        Lines::create("recording", &pipe).unwrap().put("straight through").unwrap();
-        assert!(Lines::append("record", &pipe).is_err());
-        drop(reader);
-        assert_eq!(fs::read(&other).unwrap(), b"theirs");
-        fs::remove_dir_all(&dir).unwrap();
-    }
-}
-
 /// A disk on which there is room for so many lines: the next one is torn. Returned together with
 /// its content.
 #[cfg(test)]
@@ -185,4 +161,28 @@ pub(crate) fn full_after(
     }
     let content = std::sync::Arc::default();
     (Box::new(Small { left: lines, content: std::sync::Arc::clone(&content) }), content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_written_through_a_link_that_somebody_put_there() {
+        let dir = crate::machine::testing::scratch("lines");
+        let (link, other, pipe) = (dir.join("link"), dir.join("other"), dir.join("pipe"));
+        std::os::unix::fs::symlink(&other, &link).unwrap();
+        assert!(Lines::create("recording", &link).is_err());
+        assert!(!other.exists(), "made through the link");
+        fs::write(&other, "theirs").unwrap();
+        assert!(Lines::create("recording", &link).is_err());
+        assert!(Lines::append("record", &link).is_err());
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).unwrap();
+        let reader = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+        Lines::create("recording", &pipe).unwrap().put("straight through").unwrap();
+        assert!(Lines::append("record", &pipe).is_err());
+        drop(reader);
+        assert_eq!(fs::read(&other).unwrap(), b"theirs");
+        fs::remove_dir_all(&dir).unwrap();
+    }
 }

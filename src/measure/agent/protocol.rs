@@ -25,6 +25,9 @@ pub const REQUEST_BYTES: usize = 64 << 10;
 pub const ANSWER_BYTES: usize = 4 << 20;
 /// Time within which the other side must send its part of the greeting.
 pub const GREETING_PATIENCE: Duration = Duration::from_secs(10);
+/// Longest that an agent keeps a connection that has proven nothing: a round trip of two seconds, and
+/// a packet that is lost on the way.
+pub const UNPROVEN: Duration = Duration::from_secs(5);
 /// Longest silence of a controller: it asks every two seconds at least, over a line that may need
 /// some for each way and lose a packet more than once.
 pub const SILENCE: Duration = Duration::from_secs(30);

@@ -8,8 +8,8 @@ use super::facts;
 use super::limits::Limits;
 use super::lines::{Lines, NoLine};
 use super::protocol::{
-    Answer, Failure, GREETING_BYTES, GREETING_PATIENCE, Greeting, Hello, REQUEST_BYTES, Request,
-    SILENCE, VERSION, is_nonce, nonce, parse,
+    Answer, Failure, GREETING_BYTES, Greeting, Hello, REQUEST_BYTES, Request, SILENCE, UNPROVEN,
+    VERSION, is_nonce, nonce, parse,
 };
 use super::token::{Prover, Token};
 use crate::error::{Error, ExitCode, Result};
@@ -74,7 +74,7 @@ fn greet(shared: &Shared<'_>, lines: &mut Lines) -> std::result::Result<(), Stri
         other => other.to_string(),
     };
     lines.put(&greeting).map_err(said)?;
-    let line = lines.next(GREETING_BYTES, GREETING_PATIENCE, shared.stop).map_err(said)?;
+    let line = lines.next(GREETING_BYTES, UNPROVEN, shared.stop).map_err(said)?;
     let refuse = |lines: &mut Lines, error: Error, why: String| {
         // It is turned away whether or not it hears why.
         drop(lines.put(&Answer::Failed(Failure::from(&error))));

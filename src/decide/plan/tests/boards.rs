@@ -242,10 +242,7 @@ fn a_server_card_gets_a_cpu_of_its_node_for_each_queue_and_no_rps() {
             Knob::IrqAffinity { irq } => {
                 set.iter().for_each(|c| used[usize::from(irq.device == "eth1")].insert(c))
             }
-            _ => {
-                assert!(set.is_empty(), "{change:?}");
-                assert!(change.reason.contains("hardware queues for 16 CPUs"), "{}", change.reason);
-            }
+            _ => assert!(set.is_empty(), "{change:?}"),
         }
     }
     assert_eq!((used[0].to_string().as_str(), used[1].to_string().as_str()), ("8-15", "0-7"));
