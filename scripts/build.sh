@@ -1,12 +1,13 @@
 #!/bin/sh
 # build.sh [-q] [--router] [--target TRIPLE]: the static release binary; prints its path and size, fails
 # when it is too large or not static. With -q prints the path alone. With --router it has the verbs that
-# a router needs (see [features] in Cargo.toml). With --target it is for another processor, linked by
-# Rust's own linker, so nothing but rustup's target is needed.
+# a router needs (see [features] in Cargo.toml). With --target it is for another processor: linked by
+# Rust's own linker where rustup has the library for it, else by Zig's, which brings musl for all of
+# them, with Rust's library built along (MIPS and PowerPC, for which Rust has none).
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
-LIMIT=$((4 * 1024 * 1024)) # bytes: routers have little flash; 3 MiB are aimed at
+LIMIT=$((17 * 1024 * 1024 / 4)) # bytes: routers have little flash; 3 MiB are aimed at
 ROUTER=$((11 * 1024 * 1024 / 4)) # bytes, for the build that a router needs; 1.5 MiB are aimed at
 GLIBC=900000  # what glibc adds where musl is not to be had
 OTHER=600000  # what the tables for unwinding take, which Rust's own linker keeps
@@ -32,10 +33,17 @@ done
 [ "$router" = no ] || LIMIT=$ROUTER
 use_rust || { say "build: no Rust 1.$RUST_WANTED_MINOR or later; run: make build"; exit 5; }
 triple=${wanted:-$(static_target)}
-if [ -n "$wanted" ] && ! can_build_for "$wanted"; then
-    say "build: Rust has no library or no linker of its own for $wanted here"
-    say "hint: rustup target add $wanted"
-    exit 5
+linker=cc
+if [ -n "$wanted" ]; then
+    if can_build_for "$wanted"; then
+        linker=rust-lld
+    elif can_link_by_zig && has_std_source; then
+        linker=zig
+    else
+        say "build: no library and no linker for $wanted here"
+        say "hint: rustup target add $wanted; where Rust has none: rustup component add rust-src, pip install ziglang cargo-zigbuild"
+        exit 5
+    fi
 fi
 case $triple in
 *-musl) ;;
@@ -46,16 +54,31 @@ case $triple in
 esac
 # With --target, these flags leave build scripts and procedural macros alone, which can't be static.
 unset CARGO_ENCODED_RUSTFLAGS
-RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static -C relocation-model=static"
+RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static"
 # A router's flash is small: a fixed address (no relocations), no padding between segments, no
 # tables for unwinding, and equal runs of instructions once.
-if [ -n "$wanted" ]; then
+case $linker in
+rust-lld)
     LIMIT=$((LIMIT + OTHER))
     RUSTFLAGS="$RUSTFLAGS -C linker=rust-lld -C link-self-contained=yes -C link-arg=-znoseparate-code"
-else
-    RUSTFLAGS="$RUSTFLAGS -C link-arg=-Wl,-z,noseparate-code"
-fi
-RUSTFLAGS="$RUSTFLAGS -C llvm-args=-enable-machine-outliner=always"
+    ;;
+zig)
+    LIMIT=$((LIMIT + OTHER))
+    # Zig's musl is new: seconds have 64 bits, which the libc crate has to be told. Where a processor's
+    # assembler is not settled in Rust, rustix calls the kernel by it all the same, and needs no libc.
+    RUSTFLAGS="$RUSTFLAGS -C link-self-contained=no --cfg=libc_unstable_musl_v1_2 --cfg=rustix_use_experimental_asm"
+    ;;
+cc) RUSTFLAGS="$RUSTFLAGS -C link-arg=-Wl,-z,noseparate-code" ;;
+esac
+case $triple in
+# What musl wrote in assembler expects its own address in a register, as code that may lie anywhere
+# hands it over; and all of our code in one piece needs more than the 64 KiB of a small table of addresses.
+mips*) RUSTFLAGS="$RUSTFLAGS -C target-feature=+xgot" ;;
+*) RUSTFLAGS="$RUSTFLAGS -C relocation-model=static" ;;
+esac
+case $triple in # the outliner knows these processors
+x86_64-* | i686-* | aarch64-* | arm* | riscv*) RUSTFLAGS="$RUSTFLAGS -C llvm-args=-enable-machine-outliner=always" ;;
+esac
 if [ -z "$wanted" ] && command -v ld.bfd >/dev/null; then # only it knows how to leave the tables out
     RUSTFLAGS="$RUSTFLAGS -C link-arg=-fuse-ld=bfd -C link-arg=-Wl,-T,scripts/no-unwind.ld"
     # Without tables there is nothing to walk, and the walker (libunwind) need not come along: any
@@ -65,7 +88,9 @@ fi
 export RUSTFLAGS
 build() {
     [ "$router" = no ] || set -- "$@" --no-default-features --features router
-    cargo build --quiet --release --locked --package linerate --bin linerate --target "$triple" "$@" >&2
+    command=build
+    [ "$linker" != zig ] || command=zigbuild
+    cargo "$command" --quiet --release --locked --package linerate --bin linerate --target "$triple" "$@" >&2
 }
 # With its source (rustup component add rust-src) Rust's library is built for size and without what
 # walks stacks. Cargo calls that unstable; a compiler that will not have it, or no crates to be had,
@@ -77,6 +102,7 @@ small_std() {
     return 1
 }
 if ! small_std; then
+    [ "$linker" != zig ] || exit 1
     LIMIT=$((LIMIT + STD))
     build
 fi

@@ -62,3 +62,9 @@ can_build_for() {
     libraries=$(rustc --print sysroot)/lib/rustlib
     [ -d "$libraries/$1/lib" ] && [ -x "$libraries/$(rustc -vV | sed -n 's/^host: //p')/bin/rust-lld" ]
 }
+
+# Is Zig there, as a linker with a C library for every processor, and cargo's way to it?
+can_link_by_zig() {
+    cargo zigbuild --help >/dev/null 2>&1 || return 1
+    command -v zig >/dev/null || python3 -m ziglang version >/dev/null 2>&1
+}

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
+
+use crate::machine::sys::clock::read;
 
 /// The time that a process waits by: the kernel's, or a test's own.
 pub trait Clock {
@@ -31,31 +33,37 @@ impl Clock for System {
 /// processes share.
 #[must_use]
 pub fn boottime() -> Duration {
-    since_zero(ClockId::Boottime)
+    read(ClockId::Boottime)
 }
 
 /// Monotonic time for measuring (CLOCK_MONOTONIC).
 #[must_use]
 pub fn monotonic() -> Duration {
-    since_zero(ClockId::Monotonic)
+    read(ClockId::Monotonic)
 }
 
 /// CPU time that this process has used, all threads.
 #[must_use]
 pub fn own_cpu() -> Duration {
-    since_zero(ClockId::ProcessCPUTime)
+    read(ClockId::ProcessCPUTime)
+}
+
+/// CPU time that this thread has used.
+#[must_use]
+pub fn thread_cpu() -> Duration {
+    read(ClockId::ThreadCPUTime)
 }
 
 /// Wall time as RFC 3339 in UTC, to the second.
 #[must_use]
 pub fn wall() -> String {
-    rfc3339(since_zero(ClockId::Realtime).as_secs())
+    rfc3339(read(ClockId::Realtime).as_secs())
 }
 
 /// Wall time in milliseconds since 1970 in UTC.
 #[must_use]
 pub fn wall_milliseconds() -> u64 {
-    u64::try_from(since_zero(ClockId::Realtime).as_millis()).unwrap_or(u64::MAX)
+    u64::try_from(read(ClockId::Realtime).as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Sleeps.
@@ -75,11 +83,6 @@ pub fn wait_until(due: Duration, slice: Duration, stop: &AtomicBool) -> bool {
             _ => return true,
         }
     }
-}
-
-fn since_zero(clock: ClockId) -> Duration {
-    let now = clock_gettime(clock);
-    Duration::new(now.tv_sec.max(0).unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
 /// Seconds since 1970 as `YYYY-MM-DDThh:mm:ssZ` (civil-from-days, H. Hinnant,

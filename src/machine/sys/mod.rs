@@ -5,6 +5,7 @@
 //! calling thread and nothing else.
 
 pub mod affinity;
+pub mod clock;
 pub mod conntrack;
 mod decode;
 pub mod device;

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use portable_atomic::AtomicU64;
 use rustix::thread::{CpuSet as Affinity, sched_setaffinity};
-use rustix::time::{ClockId, clock_gettime};
 
 use super::LoadSpec;
 use super::half::Role;
@@ -86,7 +86,7 @@ impl RunView {
     }
 
     fn note(&mut self, phase: u32) {
-        let now = thread_cpu();
+        let now = clock::thread_cpu();
         if self.seen == 0 {
             self.cpu[0] = now;
         }
@@ -441,11 +441,6 @@ impl Drop for Leaving {
     fn drop(&mut self) {
         self.shared.leave(self.role);
     }
-}
-
-fn thread_cpu() -> Duration {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(now.tv_sec.max(0).unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
 /// CPUs beyond what the system call's fixed set can name (1024) are left out.
