@@ -73,7 +73,9 @@ pub(crate) fn search(
 ) -> Result<(Placement, u64), Bug> {
     let mut search = Search::new(Judge::within(problem, carried)?);
     search.run(peers)?;
-    Ok((search.choose(peers)?.placement, search.judged))
+    let mut found = search.choose(peers)?.placement;
+    search.tidy(&mut found)?;
+    Ok((found, search.judged))
 }
 
 /// Holds a placement against those of the peers.
@@ -592,6 +594,19 @@ impl<'a> Search<'a> {
                 return Ok(chosen);
             }
         }
+    }
+
+    /// Takes away each mask of the very CPU that the queue's packets come in on: a detour that brings
+    /// nothing.
+    fn tidy(&self, placement: &mut Placement) -> Result<(), Bug> {
+        for (index, queue) in self.steered() {
+            let Some(line) = queue.line else { continue };
+            let mask = placement.masks.at_mut(index)?;
+            if mask.len() == 1 && mask.first() == placement.lines.at(line)?.as_ref() {
+                mask.clear();
+            }
+        }
+        Ok(())
     }
 
     /// Placements that differ from this one in one thing: that thing as it is today, one pattern
