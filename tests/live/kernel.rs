@@ -217,7 +217,8 @@ fn a_profile_says_that_the_rules_take_the_time() {
         let mut bench = bench.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let mut seen = (0, 0);
         while bench.try_wait().unwrap().is_none() {
-            let output = linerate().args(["profile", "0.7", "-o", "f.svg", "--json"]).output();
+            let output =
+                linerate().args(["profile", "0.7", "--force", "-o", "f.svg", "--json"]).output();
             let told: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
             for cpu in told["cpus"].as_array().unwrap() {
                 seen.0 += cpu["packets"].as_u64().unwrap();

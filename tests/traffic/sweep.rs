@@ -82,9 +82,9 @@ fn what_can_not_be_swept_is_a_usage_error_before_anything_is_built() {
     for (args, words) in [
         (&["rate", "--seconds", "0"][..], &["more than 0"][..]),
         (&["rate", "-P", "10000"], &["1..=128"]),
-        (&["rate", "--to", "-5"], &["-5", "rate in Mbit/s"]),
-        (&["rate", "--to", "1e99"], &["rate in Mbit/s"]),
-        (&["rate", "--to", "nan"], &["rate in Mbit/s"]),
+        (&["rate", "--to", "-5"], &["-5", "must be more than 0"]),
+        (&["rate", "--to", "1e99"], &["less than"]),
+        (&["rate", "--to", "nan"], &["nan"]),
         (&["rate", "--from", "50", "--to", "20"], &["50", "20"]),
         (&["rate", "--loss", "100"], &["percentage"]),
         (&["rate", "--direction", "both"], &["one way", "hint"]),
@@ -156,6 +156,7 @@ fn segments_and_packet_sizes_stand_beside_the_wire_arithmetic() {
             "1",
             "-P",
             "2",
+            "--force",
             "-o",
             "m.json",
         ]);
