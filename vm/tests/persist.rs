@@ -13,6 +13,7 @@ use linerate_vm::{Error, Outcome, System};
 use serde_json::Value;
 
 const SCRIPT: &str = r#"
+export COLUMNS=200
 step() {
     name=$1; shift
     "$@" >/out/$name.out 2>/out/$name.err
@@ -219,7 +220,7 @@ O
     etc >/out/etc-printed
     watched persist linerate persist /root/plan.toml
     step again linerate apply --persist --pending /root/plan.toml
-    step status-1 env COLUMNS=200 linerate status
+    step status-1 linerate status
     sync
     systemctl reboot
     ;;
@@ -248,7 +249,7 @@ O
     until_is 10 in_force "RPS of late0" late0
     step verify-renamed linerate verify
     cat /sys/class/net/late0/queues/rx-0/rps_cpus >/out/rps-late
-    step status-2 env COLUMNS=200 linerate status
+    step status-2 linerate status
     systemctl --failed --no-legend --plain >/out/failed
     journalctl -b -o cat --no-pager _COMM=linerate >/out/log
     timeline
@@ -266,7 +267,7 @@ O
     cat /proc/sys/net/core/netdev_budget >/out/budget-waiting
     until_is 60 as_first /proc/sys/net/core/netdev_budget
     until_is 60 is_gone /run/linerate/lock
-    step undone env COLUMNS=200 linerate status
+    step undone linerate status
     step too-late linerate confirm
     linerate show knobs --json >/out/knobs-undone
     systemctl list-timers --no-legend 'linerate-undo-*' >/out/timers-after
@@ -452,8 +453,10 @@ fn taken_over_and_given_back(outcome: &Outcome) {
 /// said, and a second apply nothing.
 fn nothing_else_is_written(outcome: &Outcome) {
     let of = |name: &str| changed(&outcome.text(&format!("strace-{name}")));
-    let ours =
-        |path: &&String| path.starts_with("/run/linerate") || path.starts_with("/etc/linerate");
+    // Its own state, and the line in the system's log.
+    let ours = |path: &&String| {
+        ["/run/linerate", "/etc/linerate", "/dev/kmsg"].iter().any(|own| path.starts_with(own))
+    };
     let dry: Value = serde_json::from_str(&outcome.text("dry")).unwrap();
     let told: BTreeSet<String> = dry["writes"]
         .as_array()
@@ -496,6 +499,7 @@ fn nothing_else_is_written(outcome: &Outcome) {
 /// the second card). Then two boots that are cut short. Then a flash without room, and power cuts in
 /// the middle of what writes to it: LINERATE_VM_CUTS says how many.
 const DIALLED: &str = r#"
+export COLUMNS=200
 rps() { tr -d 0, </sys/class/net/$1/queues/rx-0/rps_cpus 2>/dev/null; }
 steered() { for device in "$@"; do [ "$(rps $device)" = 2 ] || return 1; done; }
 all_in_force() { linerate verify >/tmp/v && ! grep -q pending /tmp/v; }
@@ -618,7 +622,7 @@ O
     step hung-up linerate verify
     echo 0 >/sys/class/net/$wan/queues/rx-0/rps_cpus
     dial again
-    step status env COLUMNS=200 linerate status
+    step status linerate status
     timeline
     # What one costs, by the kernel's accounts.
     (for try in 1 2 3 4 5; do echo 0 >/sys/class/net/$wan/queues/rx-0/rps_cpus; linerate event -- $wan; done; times) >/out/cost
@@ -642,7 +646,7 @@ O
     journalctl -b -o cat --no-pager _COMM=linerate >/out/log
     linerate event -- $wan
     rps $wan >/out/rps-skipped
-    step skipped env COLUMNS=200 linerate status
+    step skipped linerate status
     step persist-again linerate persist /etc/linerate/plan.toml
     linerate event -- $wan
     rps $wan >/out/rps-again

@@ -196,11 +196,11 @@ fn a_known_capacity_loss_and_delay_come_out() {
 
     let delay: Value = serde_json::from_str(&outcome.text("delay.json")).unwrap();
     let seen = &delay["latency"][0];
-    for (when, what) in [("idle", "p50"), ("loaded", "p50"), ("loaded", "p99")] {
+    for when in ["idle", "loaded"] {
         // The first probes may have gone before the delay was there. What an emulated machine adds is
         // its own affair, but it is less than the delay in the middle.
-        let time = number(&seen[when][what]);
-        let most = if what == "p50" { 2.0 * DELAY } else { 1000.0 };
-        assert!((DELAY..=most).contains(&time), "{when} {what}: {seen}");
+        let time = number(&seen[when]["p50"]);
+        assert!((DELAY..=2.0 * DELAY).contains(&time), "{when}: {seen}");
+        assert!(seen[when]["p99"].is_null(), "600 probes carry no p99: {seen}");
     }
 }
