@@ -5,9 +5,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use linerate::decide::diagnose::{self, Diagnosis, Subject};
-use linerate::decide::plan::Request;
-use linerate::machine::discover;
+use linerate::decide::diagnose::Diagnosis;
+use linerate::decide::plan::{Request, in_force};
 use linerate::machine::host::{Archive, Captured, HostRead};
 use linerate::model::condition::Condition;
 use linerate::model::cpuset::CpuSet;
@@ -19,7 +18,7 @@ use linerate::model::units::CpuId;
 
 use crate::outcomes::Planned;
 use crate::scene::{self, Node, Nodes};
-use linerate::decide::plan::in_force;
+use crate::scenes::check::{check, look};
 
 /// Machines that faults are planted into.
 const MACHINES: &[&str] = &[
@@ -84,16 +83,6 @@ fn open(nodes: &Nodes) -> Captured {
     let archive = Archive::open(&file).unwrap();
     std::fs::remove_file(&file).unwrap();
     archive
-}
-
-fn look(host: &dyn HostRead) -> (Snapshot, Condition) {
-    let snapshot = discover::snapshot(host);
-    let condition = discover::condition(host, &snapshot);
-    (snapshot, condition)
-}
-
-fn check((snapshot, condition): &(Snapshot, Condition)) -> Diagnosis {
-    diagnose::diagnose(&Subject::new(snapshot, condition, None), &[])
 }
 
 impl Base {

@@ -1,7 +1,7 @@
 //! Machines that are traps, as text (fixtures/scenes), through discovery: what it must say of them.
 
 mod agreement;
-mod check;
+pub(crate) mod check;
 mod owners;
 mod reported;
 

@@ -54,13 +54,13 @@ fn tuned_with(patch: &str) -> (Snapshot, Condition) {
     look(&Archive::open(&file).unwrap())
 }
 
-fn look(host: &dyn HostRead) -> (Snapshot, Condition) {
+pub(crate) fn look(host: &dyn HostRead) -> (Snapshot, Condition) {
     let snapshot = discover::snapshot(host);
     let condition = discover::condition(host, &snapshot);
     (snapshot, condition)
 }
 
-fn check((snapshot, condition): &(Snapshot, Condition)) -> Diagnosis {
+pub(crate) fn check((snapshot, condition): &(Snapshot, Condition)) -> Diagnosis {
     diagnose::diagnose(&Subject::new(snapshot, condition, None), &[])
 }
 
