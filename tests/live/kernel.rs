@@ -106,9 +106,10 @@ fn what_matters_of_a_difference_comes_first() {
     assert!(told["choices"][0]["why"].as_str().unwrap().contains("threads"));
     let text = out(&scratch.kernel(&["diff", plain.to_str().unwrap(), rt.to_str().unwrap()]));
     assert!(text.contains("PREEMPT_VOLUNTARY: y -> n") && text.contains("PREEMPT_RT: - -> y"));
-    // A configuration against itself, packed and plain.
+    // A configuration against itself; a long path folds the line.
     let same = out(&scratch.kernel(&["diff", rt.to_str().unwrap(), rt.to_str().unwrap()]));
-    assert!(same.contains("0 choices differ"), "{same}");
+    let words: Vec<&str> = same.split_whitespace().collect();
+    assert!(words.join(" ").contains("0 choices differ"), "{same}");
     let arm = scratch.file("arm", b"# Linux/arm64 5.4.0 Kernel Configuration\nCONFIG_SMP=y\n");
     let output = scratch.kernel(&["diff", plain.to_str().unwrap(), arm.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0));
