@@ -91,7 +91,19 @@ kinds() {
     step kinds sandboxed linerate apply /root/kinds.toml
     linerate show knobs --json >/out/knobs-during
     step kinds-back sandboxed linerate rollback
-    linerate show knobs --json >/out/knobs-after
+    looked_again /out/knobs-after
+}
+# What daemons and drivers do after they were told takes a moment: the look that is as before, or the
+# last one of 20 seconds. The first is kept when it was another.
+looked_again() {
+    linerate show knobs --json >$1
+    cp $1 $1-first
+    until_is 20 as_known $1
+}
+as_known() {
+    linerate show knobs --json >$1
+    for look in /out/knobs-before $1; do tr -d ' \n' <$look | sed 's/{"knob"/\n&/g' | grep -v napi-thread >$look.told; done
+    cmp -s /out/knobs-before.told $1.told
 }
 sandboxed() { eval "systemd-run --wait --quiet --collect --pipe $words -- $*"; }
 more() {
@@ -269,7 +281,7 @@ O
     until_is 60 is_gone /run/linerate/lock
     step undone linerate status
     step too-late linerate confirm
-    linerate show knobs --json >/out/knobs-undone
+    looked_again /out/knobs-undone
     systemctl list-timers --no-legend 'linerate-undo-*' >/out/timers-after
     sync
     systemctl reboot
@@ -375,7 +387,10 @@ fn differing<'a>(one: &'a Knobs, other: &'a Knobs) -> BTreeSet<&'a str> {
 
 /// That the settings of a later look are those of before, or which are not, each with both values.
 fn as_before(before: &Knobs, outcome: &Outcome, file: &str) {
-    let later = knobs(outcome, file);
+    let [first, later] = [format!("{file}-first"), file.into()].map(|file| knobs(outcome, &file));
+    for knob in differing(before, &first) {
+        println!("{knob} took a moment: {:?} in the first look", first.get(knob));
+    }
     let told = differing(before, &later).into_iter().map(|knob| {
         format!("{knob}: {:?} before, {:?} in {file}", before.get(knob), later.get(knob))
     });
