@@ -140,16 +140,13 @@ fn settle(context: &Context) -> Result<()> {
     if !state.path().is_dir() {
         return Ok(());
     }
-    match Hold::take(host, &state, "lab down", Duration::ZERO) {
-        Ok(hold) => {
-            let mut notes = hold.undo_overdue()?;
-            notes.extend(hold.settle()?.notes);
-            notes.iter().for_each(|note| context.out.say(note));
-            Ok(())
-        }
-        // Another run is at work, and settles what it finds.
-        Err(_) => Ok(()),
-    }
+    // Where another run is at work, it settles what it finds.
+    let Ok(hold) = Hold::take(host, &state, "lab down", Duration::ZERO) else { return Ok(()) };
+    let mut notes = hold.undo_overdue()?;
+    notes.extend(hold.settle()?.notes);
+    drop(hold);
+    notes.iter().for_each(|note| context.out.say(note));
+    Ok(())
 }
 
 fn list(context: &Context) -> Result<ExitCode> {

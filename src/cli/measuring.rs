@@ -4,6 +4,7 @@
 use clap::Subcommand;
 
 use super::context::Context;
+use super::output::Later;
 use super::{agent, bench, compare, fit, kernel, lab, profile, rank, report, sweep, tune};
 use crate::error::{ExitCode, Result};
 
@@ -37,6 +38,15 @@ pub enum Verb {
 impl Verb {
     /// Runs it.
     pub(super) fn run(&self, context: &Context) -> Result<ExitCode> {
+        // They hold the lock all the while.
+        let measures = matches!(self, Self::Bench(_) | Self::Tune(_) | Self::Sweep(_));
+        let aside = measures.then(|| context.out.aside());
+        let done = self.dispatch(context);
+        let printed = aside.map_or(Ok(()), Later::print);
+        done.and_then(|code| printed.map(|()| code))
+    }
+
+    fn dispatch(&self, context: &Context) -> Result<ExitCode> {
         match self {
             Self::Bench(args) => bench::run(context, args),
             Self::Agent(args) => agent::run(context, args),

@@ -6,7 +6,8 @@
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 
 use super::shared::{ColorWhen, Global};
 use crate::error::{Error, ExitCode, Result};
@@ -90,7 +91,17 @@ impl Output {
     #[must_use = "the output waits only as long as this is there"]
     pub fn later(&self) -> Later {
         waiting().get_or_insert_default();
-        Later(())
+        Later(None)
+    }
+
+    /// Lets a thread print all output of this process, in order, until what this gives is dropped: a verb
+    /// that holds a lock for minutes goes on where whoever reads it is paused.
+    #[must_use = "the thread prints only as long as this is there"]
+    pub fn aside(&self) -> Later {
+        waiting().get_or_insert_default();
+        let printer = std::thread::Builder::new().spawn(print_meanwhile);
+        // Without a thread it is printed at the end.
+        Later(printer.ok())
     }
 
     /// Writes a document as text, as wide as the terminal.
@@ -245,7 +256,7 @@ pub(super) fn to_stderr(text: &str, color: bool) {
 
 /// A line in place of the last one; `line` steers nothing.
 fn redraw(line: &str) {
-    drop(put(Stream::Messages, format!("\r\x1b[K{line}")));
+    drop(put(Stream::Progress, format!("\r\x1b[K{line}")));
 }
 
 /// Ways out, and who depends on them.
@@ -257,25 +268,48 @@ enum Stream {
     Report,
     /// Stderr.
     Messages,
+    /// A line on stderr that the next one of its kind replaces.
+    Progress,
 }
 
 /// That a report could not be printed is said once.
 static LOST: AtomicBool = AtomicBool::new(false);
 
-/// Output that waits until a lock is given back; `None` where none is held.
-static WAITING: Mutex<Option<Vec<(Stream, String)>>> = Mutex::new(None);
+/// Output that waits until a lock is given back, or for the thread that prints it.
+#[derive(Debug, Default)]
+struct Waiting {
+    all: Vec<(Stream, String)>,
+    /// No more of it comes.
+    over: bool,
+}
 
-fn waiting() -> MutexGuard<'static, Option<Vec<(Stream, String)>>> {
+/// `None` where output is printed at once.
+static WAITING: Mutex<Option<Waiting>> = Mutex::new(None);
+
+/// Tells the thread that there is more to print, or that no more comes.
+static MORE: Condvar = Condvar::new();
+
+fn waiting() -> MutexGuard<'static, Option<Waiting>> {
     WAITING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn put(stream: Stream, text: String) -> Result<()> {
-    if let Some(all) = waiting().as_mut() {
-        all.push((stream, text));
+    if let Some(waiting) = waiting().as_mut() {
+        if matches!(stream, Stream::Progress)
+            && matches!(waiting.all.last(), Some((Stream::Progress, _)))
+        {
+            waiting.all.pop();
+        }
+        waiting.all.push((stream, text));
+        MORE.notify_all();
         return Ok(());
     }
+    print(stream, &text)
+}
+
+fn print(stream: Stream, text: &str) -> Result<()> {
     match stream {
-        Stream::Messages => {
+        Stream::Messages | Stream::Progress => {
             drop(std::io::stderr().lock().write_all(text.as_bytes()));
             Ok(())
         }
@@ -303,35 +337,70 @@ fn put(stream: Stream, text: String) -> Result<()> {
     }
 }
 
-/// Output that waits ([`Output::later`]).
+/// Prints in order; after a failure of stdout only the messages.
+fn print_all(all: Vec<(Stream, String)>, mut printed: Result<()>) -> Result<()> {
+    for (stream, text) in all {
+        if printed.is_ok() || matches!(stream, Stream::Messages) {
+            printed = printed.and(print(stream, &text));
+        }
+    }
+    printed
+}
+
+/// The thread of [`Output::aside`].
+fn print_meanwhile() -> Result<()> {
+    let mut printed = Ok(());
+    let mut waits = waiting();
+    loop {
+        match waits.as_mut() {
+            Some(now) if !now.all.is_empty() => {
+                let all = std::mem::take(&mut now.all);
+                // Nobody waits for who reads it.
+                drop(waits);
+                printed = print_all(all, printed);
+                waits = waiting();
+            }
+            Some(now) if !now.over => {
+                waits = MORE.wait(waits).unwrap_or_else(PoisonError::into_inner);
+            }
+            _ => break,
+        }
+    }
+    *waits = None;
+    printed
+}
+
+/// Output that waits ([`Output::later`]), or that a thread prints ([`Output::aside`]).
 #[derive(Debug)]
-pub struct Later(());
+pub struct Later(Option<JoinHandle<Result<()>>>);
 
 impl Later {
     /// Prints what waited.
     ///
     /// # Errors
     /// When stdout can't be written; the messages are printed all the same.
-    pub fn print(self) -> Result<()> {
-        flush()
+    pub fn print(mut self) -> Result<()> {
+        self.flush()
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if let Some(printer) = self.0.take() {
+            if let Some(now) = waiting().as_mut() {
+                now.over = true;
+            }
+            MORE.notify_all();
+            // A panic ends the whole program.
+            return printer.join().unwrap_or(Ok(()));
+        }
+        // Not in an argument, which would hold on to it while printing.
+        let all = waiting().take().unwrap_or_default().all;
+        print_all(all, Ok(()))
     }
 }
 
 impl Drop for Later {
     fn drop(&mut self) {
         // Where an error ends the verb, that is the one to report.
-        drop(flush());
+        drop(self.flush());
     }
-}
-
-fn flush() -> Result<()> {
-    // Not in the loop's head, which would hold on to it while printing.
-    let all = waiting().take().unwrap_or_default();
-    let mut printed = Ok(());
-    for (stream, text) in all {
-        if printed.is_ok() || matches!(stream, Stream::Messages) {
-            printed = printed.and(put(stream, text));
-        }
-    }
-    printed
 }

@@ -474,7 +474,7 @@ fn an_apply_that_is_stopped_is_ended_at_the_deadline_and_undone() {
 
 /// Waits until `done`, a minute at most: loaded machines take their time.
 #[track_caller]
-fn wait_longer(what: &str, mut done: impl FnMut() -> bool) {
+pub(crate) fn wait_longer(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !done() {
         assert!(Instant::now() < deadline, "waited in vain: {what}");
@@ -533,7 +533,7 @@ fn a_tune_of_the_router_itself_leaves_it_as_found_however_it_ends() {
 }
 
 /// An iperf3 that is twice as fast where RPS is on, and needs neither time nor a server.
-const FAST_WITH_RPS: &str = r#"#!/bin/sh
+pub(crate) const FAST_WITH_RPS: &str = r#"#!/bin/sh
 [ "$1" = --version ] && { echo "iperf 3.16 (cJSON 1.7.15)"; exit; }
 read mask </sys/class/net/lan0/queues/rx-0/rps_cpus
 case $mask in *[1-9a-f]*) rate=200 ;; *) rate=100 ;; esac

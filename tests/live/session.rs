@@ -3,8 +3,10 @@
 
 use std::process::Command;
 
+use crate::confirm::{FAST_WITH_RPS, wait_longer};
 use crate::program;
 use crate::router::{Router, need_root, refused, stderr, wait_for};
+use linerate::measure::lab::WAN_ADDRESS;
 use rexpect::session::{PtySession, spawn_command};
 
 impl Router {
@@ -153,6 +155,62 @@ fn a_paused_terminal_keeps_no_change_and_delays_no_guard() {
     });
     assert_eq!(ended, Some(7));
     assert!(!router.is_set());
+}
+
+/// The lock is held all the while, and every cell is told of.
+#[test]
+#[ignore = "slow: make test runs it"]
+fn a_paused_terminal_holds_up_no_experiment_and_what_it_keeps_is_undone_on_time() {
+    need_root!();
+    if program::lacks("tune") {
+        return;
+    }
+    let router = Router::new("tune-ctrl-s");
+    let fake = router.place.file("iperf3", FAST_WITH_RPS);
+    std::fs::set_permissions(&fake, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let server = WAN_ADDRESS.to_string();
+    let tune = ["tune", "--server", &server, "--factor", "rps=as-found,all", "--seed", "3"];
+    let load = ["--blocks", "8", "--seconds", "1", "--omit", "0", "--directions", "up", "-P", "1"];
+    let keep = ["--apply", "--confirm", "3", "-o", "tuned.json"];
+    let mut command = router.bare(&[&tune[..], &load, &keep].concat());
+    let path = std::env::var("PATH").unwrap();
+    command.env("PATH", format!("{}:{path}", router.place.dir.display()));
+    let here = router.place.dir.clone();
+    let ended = router.at_terminal(command, move |session| {
+        session.exp_string("measuring rps=").unwrap();
+        session.send_control('s').unwrap();
+        wait_longer("the result", || here.join("tuned.json").exists());
+        wait_longer("the end of its time", || here.join("state/undone.json").exists());
+        session.send_control('q').unwrap();
+        session.exp_string("linerate confirm").unwrap();
+    });
+    assert_eq!(ended, Some(0));
+    assert!(!router.is_set());
+    let said = stderr(&router.run(&["confirm"]));
+    assert!(said.contains("too late") && said.contains("not confirmed in time"), "{said}");
+}
+
+#[test]
+#[ignore = "slow: make test runs it"]
+fn a_paused_terminal_holds_up_no_sweep() {
+    need_root!();
+    if program::lacks("sweep") {
+        return;
+    }
+    let router = Router::new("sweep-ctrl-s");
+    let sweep = ["sweep", "mss", "--sizes", "1460", "--repeats", "1", "--run", "0.3", "-P", "1"];
+    let here = router.place.dir.clone();
+    let command = router.bare(&[&sweep[..], &["-o", "sweep.json"]].concat());
+    let ended = router.at_terminal(command, move |session| {
+        session.send_control('s').unwrap();
+        wait_longer("the record", || here.join("sweep.json").exists());
+        // A lock that nobody has is no file.
+        wait_longer("the lock's end", || !here.join("state/lock").exists());
+        session.send_control('q').unwrap();
+        session.exp_string("record: sweep.json").unwrap();
+    });
+    // A figure of a busy machine may be refused.
+    assert!(matches!(ended, Some(0 | 6)), "{ended:?}");
 }
 
 #[test]
