@@ -1,7 +1,13 @@
 //! `persist` on a real systemd with a real udev and irqbalance: over reboots, for a card that is plugged in, for a
 //! card that gets its interrupt lines when it is brought up, for a device that is renamed into place.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "tests"
+)]
 
 mod common;
 
