@@ -86,13 +86,12 @@ peer
 nsenter -t $peer -n iperf3 -s >/dev/null 2>&1 &
 ip link set eth2 up
 ip addr add 198.18.1.1/24 dev eth2
-echo 1 >/proc/sys/net/ipv4/ip_forward
 for n in $(lines_of eth0) $(lines_of eth2); do echo 1 >/proc/irq/$n/smp_affinity; done
 linerate plan --candidate irq-spread -o /tmp/plan.toml >/out/planned 2>&1 || exit 96
 grep -q 'name = "eth2"' /tmp/plan.toml ||
     printf '\n[[device]]\nname = "eth2"\nsysfs = "%s"\ndriver = "e1000e"\nrx_queues = 1\n' $(readlink -f /sys/class/net/eth2) >>/tmp/plan.toml
 n=$(sed -n 's/^settings = //p' /tmp/plan.toml)
-sed -i "s/^settings = $n/settings = $((n + 7))/" /tmp/plan.toml
+sed -i "s/^settings = $n/settings = $((n + 8))/" /tmp/plan.toml
 more() { printf '\n[[setting]]\nknob = "%s"\n%s\nbefore = %s\nafter = %s\nreason = "a test"\n' "$1" "$2" "$3" "$4" >>/tmp/plan.toml; }
 named='device = "eth2"
 name = '
@@ -103,6 +102,9 @@ more threaded-napi 'device = "eth2"' false true
 more gro-flush-timeout 'device = "eth0"' 0 20000
 more qdisc 'device = "eth2"' '"default"' '"fq"'
 more sysctl 'name = "net.core.netdev_budget"' 300 600
+# The kernel takes LRO from every card that has it (net/ipv4/devinet.c, inet_forward_change).
+more sysctl 'name = "net.ipv4.ip_forward"' false true
+lro() { ethtool -k eth0 | grep large-receive-offload >/out/lro-$1; }
 cp /tmp/plan.toml /out/plan.toml
 # What comes with the first use (modules, and their sysctls) is there before the first look.
 modprobe -a veth nf_tables nft_masq nft_ct nft_chain_nat sch_fq || exit 92
@@ -110,10 +112,12 @@ nat="tune nat --rules 20 --blocks 3 --seconds 0.4 --omit 0.1 -P 2 --candidates o
 here="tune --server 198.18.0.2 --apply --seconds 0.4 --omit 0.1 -P 2 --force -o /tmp/result.json --plan /tmp/best.toml"
 linerate bench nat --seconds 0.1 --omit 0 -P 1 --direction up >/dev/null 2>&1
 full /tmp/before
+lro before
 now() { read -r up _ </proc/uptime; echo ${up%.*}${up#*.}; }
 for warm in 1 2; do
     from=$(now); linerate apply /tmp/plan.toml >/tmp/said 2>&1 || { cat /tmp/said; exit 95; }
-    took=$(($(now) - from)); quick >/tmp/applied; linerate rollback -q >/dev/null
+    took=$(($(now) - from)); quick >/tmp/applied; lro applied; linerate rollback -q >/dev/null
+    lro after
 done
 full /tmp/after; cmp /tmp/before /tmp/after || { diff /tmp/before /tmp/after; exit 93; }
 quick >/tmp/quick
@@ -194,10 +198,16 @@ echo "$i $cut $midway $wrong" >/out/kills
     assert_eq!((done, wrong), (kills, 0), "{}", outcome.output);
     assert!(cut >= kills / 5 && midway > 0, "the kills came too late: {cut}, {midway} of {kills}");
     assert_same(&outcome, "before", "after");
+    let lro = |when: &str| outcome.text(&format!("lro-{when}")).trim().to_owned();
+    assert_eq!(lro("before"), "large-receive-offload: on");
+    assert_eq!(lro("applied"), "large-receive-offload: off", "ip_forward=1 turns it off");
+    assert_eq!(lro("after"), lro("before"), "undone with what turned it off");
 }
 
 /// The wall clock goes back an hour while a change waits; CPUs go offline and a device is renamed
-/// between plan, apply and rollback.
+/// between plan, apply and rollback. And whatever becomes of the terminal, the gateway, the process or
+/// /run, a change that waits is undone: LINERATE_VM_LATENESS says how often each is tried, and that the
+/// machine is quiet enough for the times to mean something (docs/confirm.md).
 #[test]
 fn the_clock_cpus_and_names_may_change_in_between() {
     const SCRIPT: &str = r#"
@@ -216,6 +226,7 @@ while [ -e /run/linerate/deadman.json ]; do
     read -r now _ </proc/uptime
     [ $((${now%.*} - ${from%.*})) -lt 20 ] || break
 done
+while pidof linerate >/dev/null; do usleep 10000; done # the guard comes to its end
 state after-clock
 echo "${from%.*} ${now%.*}" >/out/clock
 step too-late linerate confirm
@@ -255,11 +266,30 @@ for again in 1 2; do
     ip link set eth0 up
     state after-rename-$again
 done
+
+workers=
+for what in terminal gateway parent run; do
+    LATENESS_WHAT=$what LATENESS_AT_ONCE=2 lateness.sh RUNS linerate >/tmp/late-$what &
+    workers="$workers $!"
+done
+late=0
+for worker in $workers; do wait $worker || late=1; done
+echo "lateness $late" >>/out/steps
+cat /tmp/late-* | tee /out/lateness
 "#;
-    let machine = Machine::new(4, &[Nic::Vmxnet3, Nic::Vmxnet3]);
-    let Some(outcome) = common::run(&machine, &common::contents(&["vmxnet3"], SCRIPT)) else {
-        return;
-    };
+    let asked = std::env::var("LINERATE_VM_LATENESS").ok().and_then(|n| n.parse::<u64>().ok());
+    let runs = asked.unwrap_or(1);
+    let mut machine = Machine::new(4, &[Nic::Vmxnet3, Nic::Vmxnet3]);
+    machine.timeout += std::time::Duration::from_secs(60 + 10 * runs);
+    let script = SCRIPT.replace("RUNS", &runs.to_string());
+    let mut contents = common::contents(&["vmxnet3", "veth"], &script);
+    let tool = linerate_vm::kernel::repository().join("scripts/lateness.sh");
+    contents.copy(&tool, "bin/lateness.sh", 0o755).unwrap();
+    // Busybox makes no pair of devices.
+    if !common::copy_program(&mut contents, "ip", "/sbin/ip") {
+        return common::skip("/sbin/ip is not here");
+    }
+    let Some(outcome) = common::run(&machine, &contents) else { return };
     let codes = codes(&outcome);
     let code = |step: &str| codes[step];
     assert_eq!((code("waiting"), code("too-late")), (0, 7), "{}", outcome.output);
@@ -287,5 +317,12 @@ done
     assert!([0, 8].contains(&code("renamed-1")), "{}", outcome.output);
     for again in ["1", "2"] {
         assert_eq!(masks("before-again"), masks(&format!("after-rename-{again}")), "{again}");
+    }
+
+    let table = outcome.text("lateness");
+    let runs = format!("| {runs} |");
+    assert_eq!(table.matches(&runs).count(), 4, "undone each time: {table}");
+    if asked.is_some() {
+        assert_eq!(code("lateness"), 0, "later than a second after the deadline: {table}");
     }
 }
