@@ -96,9 +96,8 @@ state=/run/linerate
 is_set() { read -r mask <$file; case $mask in *1) ;; *) return 1 ;; esac; }
 until_set() { until is_set; do sleep 0.02; done; }
 armed() { sed 's/.*"'"$1"'":\([0-9]*\).*/\1/' $state/deadman.json; }
-# Seconds to confirm: more where something is to be done meanwhile.
-wait=1
-apply() { "$program" apply --confirm $wait "$@" plan.toml; }
+# Seconds to confirm: time for a slow machine to do something to it meanwhile.
+apply() { "$program" apply --confirm "${LATENESS_WAIT:-4}" "$@" plan.toml; }
 # The processes that watch this change: all of them, or without the second line.
 guards() {
     token=$(armed token)
@@ -117,7 +116,6 @@ guards() {
 # What happens to a change that is in force; each leaves nothing behind that the next would meet.
 nothing() { apply --no-probe; }
 terminal() { # who read it is gone, and its processes hear of that
-    wait=4
     apply --no-probe 2>&1 | : &
     until_set
     # shellcheck disable=SC2046 # several
@@ -125,13 +123,12 @@ terminal() { # who read it is gone, and its processes hear of that
 }
 paused() { # nobody reads what it prints, and the pipe is full
     mkfifo pipe
-    sh -c 'exec sleep 5' <pipe &
+    sh -c 'exec sleep 9' <pipe &
     reader=$!
     (head -c 65536 /dev/zero; apply --no-probe) >pipe 2>&1 &
     until_set
 }
 gateway() {
-    wait=4
     apply
     nsenter -t $peer -n ip link set far0 down
 }
@@ -147,7 +144,6 @@ run() {
     dd if=/dev/zero of=/run/full bs=4k 2>/dev/null || :
 }
 guard() { # the first one; the second is left
-    wait=4
     apply --no-probe
     # shellcheck disable=SC2046 # several
     kill -KILL $(guards first)
@@ -164,7 +160,6 @@ tidy() {
 
 for what in $all; do
     : >"$what"
-    wait=1
     for try in $(seq "$runs"); do
         deadline=
         $what >/dev/null 2>&1

@@ -129,8 +129,8 @@ pub(super) fn run(context: &Context, args: &ApplyArgs) -> Result<ExitCode> {
     let staged = |w: &&Write| w.knob == Knob::PacketSteering || w.before_text.contains(" sw:");
     for write in applied.writes.iter().filter(staged) {
         out.say(format_args!(
-            "{} is staged in uci and not committed: rollback takes it back; a `uci commit` by somebody \
-             else would keep it over a reboot without rollback",
+            "{} is staged in uci and not committed: rollback takes it back, also out of the file where \
+             somebody else ran `uci commit`",
             write.knob
         ));
     }

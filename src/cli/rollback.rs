@@ -8,6 +8,7 @@ use super::context::Context;
 use super::shared::{syslog, waiting};
 use crate::change::apply::Hold;
 use crate::error::{ExitCode, Result};
+use crate::machine::host::has_notes;
 use crate::machine::store;
 use crate::report::document::Table;
 
@@ -32,13 +33,19 @@ pub(super) fn run(context: &Context, args: &RollbackArgs) -> Result<ExitCode> {
     let nothing = journals.whole.is_empty() && journals.damaged.is_empty();
     if nothing && state.armed()?.is_none() {
         // What a killed process left is cleared away: its lock, a journal that it had not begun.
-        if state.path().is_dir()
+        // What we staged in uci may have been committed before the machine started.
+        let mut put_back = Vec::new();
+        if (state.path().is_dir() || has_notes(host))
             && let Ok(hold) = Hold::take(host, &state, "rollback", Duration::ZERO)
         {
-            hold.settle()?;
+            put_back = hold.settle()?.notes;
             state.forget_undone(hold.lock())?;
         }
         later.print()?;
+        put_back.iter().for_each(|note| {
+            out.say(note);
+            syslog::note(context, &format!("rollback: {note}"));
+        });
         if out.json {
             out.json(&Undone { format: "linerate-rollback", version: 1, restored: Vec::new() })?;
         }

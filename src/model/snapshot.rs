@@ -501,15 +501,22 @@ pub struct Irq {
     pub tx: Vec<u32>,
 }
 
+/// True if a line that may go to `allowed` is still where it was before that was said: it was idle since,
+/// and its next interrupt moves it (kernel/irq/migration.c). A plan is in force for it all the same.
+#[must_use]
+pub fn moves_next(allowed: &CpuSet, effective: &CpuSet) -> bool {
+    !effective.is_subset(allowed)
+}
+
 impl Irq {
-    /// The CPUs that take it now: effective where known, else allowed. An effective CPU outside the
-    /// mask is what was so before the mask was written: the line was idle since.
+    /// The CPUs that take it now: effective where known and not left behind ([`moves_next`]), else
+    /// allowed.
     #[must_use]
     pub fn lands_on(&self) -> Option<&CpuSet> {
-        let allowed = |e: &&CpuSet| {
-            !e.is_empty() && self.affinity.as_ref().is_none_or(|set| e.is_subset(set))
+        let current = |e: &&CpuSet| {
+            !e.is_empty() && self.affinity.as_ref().is_none_or(|set| !moves_next(set, e))
         };
-        self.effective.as_ref().filter(allowed).or(self.affinity.as_ref())
+        self.effective.as_ref().filter(current).or(self.affinity.as_ref())
     }
 
     /// True if packets of that receive queue of the line's device arrive on it.

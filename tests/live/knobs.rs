@@ -309,8 +309,6 @@ delete) echo "-$package.cfg01e63d.$option" >>$file ;;
 commit) echo committed >>/tmp/.uci/log; exit 1 ;;
 esac
 "#;
-    const FIREWALL: &str =
-        "# by hand\nconfig defaults\n\toption input 'REJECT'\n\toption flow_offloading_hw '1'\n";
     const NETWORK: &str = "config globals 'globals'\n\toption ula_prefix 'fd00::/48'\n";
     let Ok(netns) = NetnsThread::create() else { skip!("needs root") };
     if !Path::new("/etc/init.d").is_dir() || Path::new("/etc/config").exists() {
@@ -340,7 +338,7 @@ esac
             {
                 std::fs::create_dir_all(directory).unwrap();
             }
-            std::fs::write("/etc/config/firewall", FIREWALL).unwrap();
+            std::fs::write("/etc/config/firewall", firewall(None, Some("1"))).unwrap();
             std::fs::write("/etc/config/network", NETWORK).unwrap();
             std::fs::write("/etc/rc.d/S25packet_steering", "").unwrap();
             script(&format!("{bin}/uci"), UCI);
@@ -349,7 +347,7 @@ esac
 
             let live = Live::here();
             let read = |path: &str| live.text(Path::new(path)).unwrap();
-            assert_eq!(read("flow-offload"), "off sw:unset hw:1");
+            assert_eq!(read("flow-offload"), "off sw:unset hw:1 file:unset,1");
             assert_eq!(read("packet-steering"), "unset file:unset");
             let staged = || -> Vec<String> {
                 ["firewall", "network"]
@@ -364,7 +362,11 @@ esac
             ]);
             let applied = set(&live, &state, &plan, blind).unwrap();
             assert_eq!(applied.writes.len(), 2);
-            assert_eq!(read("flow-offload"), "software sw:1 hw:0", "hardware was not asked for");
+            assert_eq!(
+                read("flow-offload"),
+                "software sw:1 hw:0 file:unset,1",
+                "hardware was not asked for"
+            );
             assert_eq!(read("packet-steering"), "0 file:unset");
             assert!(set(&live, &state, &plan, blind).unwrap().writes.is_empty());
             let file = |path: &str| std::fs::read_to_string(path).unwrap();
@@ -372,10 +374,10 @@ esac
             assert!(verify(&live, &blind(&live), &plan).in_force());
 
             undo(&live, &state);
-            assert_eq!(read("flow-offload"), "off sw:unset hw:1");
+            assert_eq!(read("flow-offload"), "off sw:unset hw:1 file:unset,1");
             assert_eq!(read("packet-steering"), "unset file:unset");
             assert_eq!(staged(), ["", ""], "nothing of ours is left to be committed");
-            assert_eq!(file("/etc/config/firewall"), FIREWALL);
+            assert_eq!(file("/etc/config/firewall"), firewall(None, Some("1")));
             assert_eq!(file("/etc/config/network"), NETWORK);
             let calls = file("/tmp/calls");
             assert!(calls.ends_with("steering start\nfirewall reload\n"), "{calls}");
@@ -387,13 +389,19 @@ esac
             undo(&live, &state);
             assert_eq!(staged(), ["firewall.cfg01e63d.flow_offloading='0'\n", ""]);
 
+            std::fs::write("/tmp/.uci/firewall", "").unwrap();
+            offload_whoever_commits(&live, &state);
             steering_whoever_commits(&live, &state);
+            a_commit_and_a_reboot_are_undone_too(&live, &state);
+            assert!(!Path::new("/etc/linerate").exists(), "something of ours is left");
+            std::fs::write("/tmp/.uci/firewall", "firewall.cfg01e63d.flow_offloading='0'\n")
+                .unwrap();
 
             // A firewall that can't be made anew: as before.
             script("/etc/init.d/firewall", "#!/bin/sh\nexit 1\n");
             let error = set(&live, &state, &plan, blind).unwrap_err();
             assert!(error.to_string().contains("flow offload"), "{error}");
-            assert_eq!(read("flow-offload"), "off sw:0 hw:1", "{error}");
+            assert_eq!(read("flow-offload"), "off sw:0 hw:1 file:unset,1", "{error}");
         })
         .unwrap();
     drop(std::fs::remove_dir_all(&at));
@@ -418,6 +426,95 @@ fn commit_network() {
         std::fs::write("/etc/config/network", network(value.as_deref())).unwrap();
     }
     std::fs::write("/tmp/.uci/network", "").unwrap();
+}
+
+/// The same of the firewall.
+fn firewall(software: Option<&str>, hardware: Option<&str>) -> String {
+    let line = |option: &str, value: Option<&str>| {
+        value.map(|v| format!("\toption {option} '{v}'\n")).unwrap_or_default()
+    };
+    format!(
+        "# by hand\nconfig defaults\n{}\toption input 'REJECT'\n{}",
+        line("flow_offloading", software),
+        line("flow_offloading_hw", hardware)
+    )
+}
+
+/// Somebody's `uci commit firewall`, where `firewall(None, Some("1"))` was committed before.
+fn commit_firewall() {
+    use linerate::machine::parse::uci::staged;
+    let delta = std::fs::read("/tmp/.uci/firewall").unwrap_or_default();
+    let software = staged(&delta, "flow_offloading").flatten();
+    let hardware = staged(&delta, "flow_offloading_hw").unwrap_or(Some("1".into()));
+    std::fs::write("/etc/config/firewall", firewall(software.as_deref(), hardware.as_deref()))
+        .unwrap();
+    std::fs::write("/tmp/.uci/firewall", "").unwrap();
+}
+
+fn offload_whoever_commits(live: &Live, state: &StateDir) {
+    let text = || live.text(Path::new("flow-offload")).unwrap();
+    let blind: fn(&dyn HostRead) -> Snapshot = |_| Snapshot::default();
+    for mode in ["software", "hardware"] {
+        let plan = candidate(vec![(Knob::FlowOffload, Value::Word(mode.into()))]);
+        for commits in [false, true] {
+            std::fs::write("/etc/config/firewall", firewall(None, Some("1"))).unwrap();
+            let before = text();
+            set(live, state, &plan, blind).unwrap();
+            assert!(text().starts_with(mode), "{}", text());
+            if commits {
+                commit_firewall();
+                assert!(text().starts_with(mode), "{}", text());
+            }
+            undo(live, state);
+            let case = format!("{mode}, committed: {commits}");
+            assert_eq!(text(), before, "{case}");
+            let file = std::fs::read_to_string("/etc/config/firewall").unwrap();
+            assert_eq!(file, firewall(None, Some("1")), "{case}: not byte for byte");
+            assert_eq!(std::fs::read_to_string("/tmp/.uci/firewall").unwrap(), "", "{case}");
+        }
+    }
+}
+
+/// Applied, committed by somebody, and the machine starts anew: journal and staged values are gone, and
+/// what is committed is ours. The next call puts it back; what the owner set since is theirs.
+fn a_commit_and_a_reboot_are_undone_too(live: &Live, state: &StateDir) {
+    use linerate::machine::host::has_notes;
+    const NOTE: &str = "/etc/linerate/staged";
+    let blind: fn(&dyn HostRead) -> Snapshot = |_| Snapshot::default();
+    let file = |path: &str| std::fs::read_to_string(path).unwrap();
+    let plan = candidate(vec![
+        (Knob::FlowOffload, Value::Word("software".into())),
+        (Knob::PacketSteering, Value::Word("0".into())),
+    ]);
+    for (commits, owner) in [(true, None), (false, None), (true, Some("2"))] {
+        std::fs::write("/etc/config/firewall", firewall(None, Some("1"))).unwrap();
+        std::fs::write("/etc/config/network", network(Some("1"))).unwrap();
+        set(live, state, &plan, blind).unwrap();
+        if commits {
+            commit_firewall();
+            commit_network();
+            assert_eq!(file("/etc/config/network"), network(Some("0")), "it is on flash");
+        }
+        assert!(!has_notes(live), "the journal of this boot knows it");
+        // Off and on.
+        std::fs::remove_dir_all(state.path()).unwrap();
+        for package in ["firewall", "network"] {
+            std::fs::write(format!("/tmp/.uci/{package}"), "").unwrap();
+        }
+        std::fs::write(NOTE, file(NOTE).replace(&live.identity().boot_id, "earlier")).unwrap();
+        if let Some(value) = owner {
+            std::fs::write("/etc/config/network", network(Some(value))).unwrap();
+        }
+        assert!(has_notes(live));
+        let hold = Hold::take(live, state, "rollback", Duration::ZERO).unwrap();
+        let notes = hold.settle().unwrap().notes;
+        drop(hold);
+        let expected = if !commits { 0 } else { 3 - usize::from(owner.is_some()) };
+        assert_eq!(notes.len(), expected, "{notes:?}");
+        assert_eq!(file("/etc/config/firewall"), firewall(None, Some("1")));
+        assert_eq!(file("/etc/config/network"), network(owner.or(Some("1"))));
+        assert!(!Path::new(NOTE).exists(), "{}", file(NOTE));
+    }
 }
 
 /// The staged and the committed value are two: both are as before, whoever commits between any two of

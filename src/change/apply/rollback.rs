@@ -8,7 +8,7 @@ use super::renamed::Devices;
 use super::undo::{Left, Restore, undo};
 use super::write::{listed, restore};
 use crate::error::{Error, ExitCode, Result};
-use crate::machine::host::{HostRead, HostWrite};
+use crate::machine::host::{HostRead, HostWrite, settle_notes};
 use crate::machine::store::journal::{Journal, JournalLine, Phase, Progress, lines_damaged};
 use crate::machine::store::{Damaged, Lock, StateDir};
 use crate::model::knob::Knob;
@@ -117,6 +117,11 @@ pub(super) fn settle(host: &dyn HostWrite, lock: &Lock) -> Result<RolledBack> {
         return Err(incomplete(&all, &damaged).hint("linerate rollback tries again"));
     }
     result.notes.extend(damaged.iter().map(ToString::to_string));
+    let put_back = settle_notes(host).map_err(|e| {
+        Error::new(ExitCode::RollbackIncomplete, "put back what somebody committed of ours", e)
+            .hint("linerate rollback tries again")
+    })?;
+    result.notes.extend(put_back);
     if !result.restored.is_empty() {
         result.notes.insert(
             0,

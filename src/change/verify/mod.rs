@@ -17,7 +17,7 @@ use crate::machine::parse::cpumask;
 use crate::model::cpuset::CpuSet;
 use crate::model::knob::{Knob, Value};
 use crate::model::plan::Candidate;
-use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::{Snapshot, moves_next};
 
 /// State of a setting.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -66,7 +66,7 @@ impl Check {
     pub fn not_moved_yet(&self) -> bool {
         match (&self.state, &self.actual, &self.effective) {
             (State::InForce, Some(Value::Cpus(allowed)), Some(effective)) => {
-                !effective.is_subset(allowed)
+                moves_next(allowed, effective)
             }
             _ => false,
         }

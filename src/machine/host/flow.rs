@@ -4,7 +4,7 @@
 //! ```text
 //!   off            software eth0 eth1          hardware eth0 eth1        own flowtable
 //!   off other:fw4  (somebody else's flowtable is in force: ours would not be the only one)
-//!   off sw:unset hw:0       software sw:1 hw:unset                       OpenWrt's options
+//!   off sw:unset hw:0 file:unset,0         software sw:1 hw:unset file:unset,unset   OpenWrt's options
 //! ```
 //!
 //! Words with a colon are how it came about; no device name has one.

@@ -37,6 +37,7 @@ mod symlinks;
 pub mod tar;
 mod tree;
 mod uci;
+mod uci_note;
 
 use std::path::{Path, PathBuf};
 
@@ -51,7 +52,7 @@ pub use query::{Query, query_as};
 pub use recorder::{Record, Recorder};
 pub use setting::Setting;
 pub use tree::Tree;
-pub use uci::{PACKET_STEERING, tidy_packet_steering};
+pub use uci::{PACKET_STEERING, has_notes, settle_notes, tidy_packet_steering};
 
 pub use crate::machine::sys::monitor::{Change, Monitor};
 use crate::model::identity::HostIdentity;
