@@ -49,9 +49,10 @@ plug_in() {
     until_is 30 has_card virtio_net || finish 90
     udevadm settle
 }
-# The real daemon, which looks every so many seconds.
-balanced() {
-    echo "IRQBALANCE_ARGS=--interval=$1" >/etc/default/irqbalance
+# The real daemon, which looks every so many seconds. It places lines when it starts, too, but for
+# those that a script of policy bans.
+balanced() { # balanced SECONDS [OPTION]
+    echo "IRQBALANCE_ARGS=--interval=$1${2:+ $2}" >/etc/default/irqbalance
     systemctl restart irqbalance || finish 97
 }
 balancer() { echo "$(systemctl is-enabled irqbalance) $(systemctl is-active irqbalance)"; }
@@ -74,6 +75,9 @@ timeline() {
 }
 # Every kind of setting inside the sandbox of what the units and the rule start, and back.
 kinds() {
+    printf '#!/bin/sh\necho ban=true\n' >/root/bans
+    chmod +x /root/bans
+    balanced 600 --policyscript=/root/bans
     words=$(sed -n 's,.*--quiet --collect \(.*\) -- /usr/.*,\1,p' /tmp/rules)
     echo "$words" >/out/sandbox
     linerate plan --sample 0 --candidate irq-spread-rps -o /root/kinds.toml
@@ -97,19 +101,7 @@ kinds() {
     step kinds sandboxed linerate apply /root/kinds.toml
     linerate show knobs --json >/out/knobs-during
     step kinds-back sandboxed linerate rollback
-    looked_again /out/knobs-after
-}
-# What daemons and drivers do after they were told takes a moment: the look that is as before, or the
-# last one of 20 seconds. The first is kept when it was another.
-looked_again() {
-    linerate show knobs --json >$1
-    cp $1 $1-first
-    until_is 20 as_known $1
-}
-as_known() {
-    linerate show knobs --json >$1
-    for look in /out/knobs-before $1; do tr -d ' \n' <$look | sed 's/{"knob"/\n&/g' | grep -v napi-thread >$look.told; done
-    cmp -s /out/knobs-before.told $1.told
+    linerate show knobs --json >/out/knobs-after
 }
 sandboxed() { eval "systemd-run --wait --quiet --collect --pipe $words -- $*"; }
 more() {
@@ -287,7 +279,8 @@ O
     until_is 60 is_gone /run/linerate/lock
     step undone linerate status
     step too-late linerate confirm
-    looked_again /out/knobs-undone
+    linerate show knobs --json >/out/knobs-undone
+    balanced 600
     systemctl list-timers --no-legend 'linerate-undo-*' >/out/timers-after
     sync
     systemctl reboot
@@ -393,10 +386,7 @@ fn differing<'a>(one: &'a Knobs, other: &'a Knobs) -> BTreeSet<&'a str> {
 
 /// That the settings of a later look are those of before, or which are not, each with both values.
 fn as_before(before: &Knobs, outcome: &Outcome, file: &str) {
-    let [first, later] = [format!("{file}-first"), file.into()].map(|file| knobs(outcome, &file));
-    for knob in differing(before, &first) {
-        println!("{knob} took a moment: {:?} in the first look", first.get(knob));
-    }
+    let later = knobs(outcome, file);
     let told = differing(before, &later).into_iter().map(|knob| {
         format!("{knob}: {:?} before, {:?} in {file}", before.get(knob), later.get(knob))
     });
