@@ -1,5 +1,5 @@
 # Everything a person or a machine does here starts from one of these; `make` alone lists them.
-.PHONY: help demo build router man test check lint mutants
+.PHONY: help demo build router man test check web lint mutants
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile
@@ -26,6 +26,11 @@ test: ## everything: lints, unit tests, namespaces, virtual machines (root; unde
 check: ## the fast inner loop: all tests but those that measure traffic or need a virtual machine
 	@scripts/setup.sh build
 	@. scripts/lib.sh && use_rust && cargo test --lib --bins --test pure --test transaction --test live
+
+web: ## the tests of the page for Cockpit and LuCI (node, Chromium; root for real changes)
+	@scripts/setup.sh build
+	@. scripts/lib.sh && use_rust && cargo build --quiet --locked
+	@LINERATE_WEB_REPORTER=spec scripts/web.sh test
 
 lint: ## formatting, clippy, shellcheck, documentation, licences
 	@scripts/test.sh lint

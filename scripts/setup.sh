@@ -90,6 +90,10 @@ if [ "$purpose" = test ]; then
         have "${tool%:*}" || [ -x "/usr/sbin/${tool%:*}" ] || wanted="$wanted ${tool#*:}"
     done
     have mmdebstrap || wanted="$wanted mmdebstrap" # the guest with systemd
+    # The page's tests: a browser, and what runs them.
+    have node || wanted="$wanted nodejs"
+    have npm || wanted="$wanted npm"
+    have chromium || wanted="$wanted chromium"
     have mke2fs || [ -x /sbin/mke2fs ] || wanted="$wanted e2fsprogs"
 fi
 

@@ -102,6 +102,28 @@ releases() {
     fi
 }
 
+# The page: node's own runner says what passed; what needs a browser or Cockpit is skipped without one.
+page() {
+    echo 'the page for Cockpit and LuCI'
+    LINERATE_PROGRAM=target/debug/linerate timeout 900 scripts/web.sh test >"$work/log" 2>&1 || true
+    total() { sed -n "s/^# $1 \([0-9]*\)\$/\1/p" "$work/log" | tail -n 1; }
+    p=$(total pass) f=$(total fail)
+    if [ -z "$p" ] && why=$(grep -o 'SKIPPED (optional) page: .*' "$work/log"); then
+        skip 'the page' "${why#*: }"
+        return
+    elif [ -z "$p" ]; then
+        fail 'the page: its tests did not run to the end'
+        sed 's/^/    /' "$work/log"
+        return
+    fi
+    sed -n 's/^ok [0-9]* - \(.*\) # SKIP \(.*\)/\1: \2/p' "$work/log" >"$work/new_skips"
+    cat "$work/new_skips" >>"$work/skipped"
+    skipped=$((skipped + $(wc -l <"$work/new_skips"))) passed=$((passed + p)) failed=$((failed + f))
+    echo "  $p passed, $f failed"
+    sed -n 's/^not ok [0-9]* - /the page: /p' "$work/log" >>"$work/failed"
+    [ "$f" = 0 ] || sed 's/^/    /' "$work/log"
+}
+
 has_cargo() { cargo "$1" --version >/dev/null 2>&1; }
 
 if [ "$only" = all ]; then
@@ -115,7 +137,7 @@ if has_cargo clippy; then
     check 'clippy (router)' cargo clippy --quiet --no-default-features --features router --locked -- -D warnings
 else skip 'clippy' 'no cargo clippy here'; fi
 if command -v shellcheck >/dev/null; then
-    check 'shellcheck' shellcheck -x scripts/*.sh packaging/*.sh packaging/openwrt/* .ci/run
+    check 'shellcheck' shellcheck -x scripts/*.sh packaging/*.sh packaging/openwrt/* web/test/*.sh .ci/run
 else skip 'shellcheck' 'no package of it here'; fi
 check 'documentation' env RUSTDOCFLAGS='-D warnings' cargo doc --quiet --workspace --no-deps --locked
 if has_cargo deny; then
@@ -124,6 +146,7 @@ else skip 'licences (cargo deny)' 'not installed; cargo install --locked cargo-d
 
 if [ "$only" = all ]; then
     tests 'unit, integration and namespace tests' --workspace --exclude linerate-vm
+    page
     wait "$releases"
     if [ -e "$work/binary" ]; then
         LINERATE_VM_BINARY=$(cat "$work/binary")

@@ -118,6 +118,8 @@ pub(super) fn run(context: &Context, args: &PlanArgs) -> Result<ExitCode> {
         context.out.json(&Planned {
             format: "linerate-plans",
             version: 1,
+            expects: plan::headline(&snapshot, &request, &candidates, &plan.candidate)
+                .map_err(bug)?,
             plan: &plan,
             candidates: &plan::rated(&snapshot, &request, &candidates).map_err(bug)?,
         })?;
@@ -135,6 +137,8 @@ pub(super) fn run(context: &Context, args: &PlanArgs) -> Result<ExitCode> {
 struct Planned<'a> {
     format: &'static str,
     version: u32,
+    /// What the plan is expected to bring, as the text's first line says it.
+    expects: String,
     plan: &'a Plan,
     candidates: &'a [plan::Rated],
 }
