@@ -301,11 +301,27 @@ fn quiet_prints_nothing_when_all_is_well() {
         "confirm",
         "rollback",
         "capture --samples 0",
+        "show",
+        "show knobs",
+        "status",
+        "bench nat --seconds 0.2 --omit 0 -P 1",
+        "sweep mss --sizes 1460 --repeats 1 --run 0.2 -P 1 -o sweep.json",
+        "tune nat --blocks 1 --seconds 0.1 --omit 0 -P 1 --candidates as-found -o tuned.json",
+        "lab up",
+        "lab list",
+        "lab down",
     ] {
+        if !has(line.split(' ').next().unwrap()) {
+            continue;
+        }
         let args: Vec<&str> = line.split(' ').chain(["-q"]).collect();
         let mut command = router.place.command(&args);
         command.env("LINERATE_ROOT_DIR", &root);
         let output = router.inside(command);
+        // A busy machine's figures may be refused.
+        if output.status.code() == Some(6) && ["bench", "sweep", "tune"].contains(&args[0]) {
+            continue;
+        }
         assert_eq!(output.status.code(), Some(0), "{line}: {}", stderr(&output));
         let said = String::from_utf8_lossy(&output.stdout).into_owned() + &stderr(&output);
         assert_eq!(said, "", "{line}");

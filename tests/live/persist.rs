@@ -184,6 +184,210 @@ is_set lan0
 }
 
 #[test]
+fn boot_and_events_set_nothing_while_a_change_waits_to_be_confirmed() {
+    need!("unshare", "ip");
+    let place = Place::new("trial");
+    let said = place.script(
+        r#"
+./linerate persist --init systemd
+ip link add lan0 type veth peer name far0
+ip link add other0 type veth peer name far1
+# Of the same plan, lan0 alone.
+awk -v RS='\\[\\[' -v ORS= 'NR == 1 || /"lan0"/ { print (NR == 1 ? "" : "[[") $0 }' plan.toml | sed 's/^settings = 3/settings = 1/' >trial.toml
+./linerate apply --confirm 100 --no-probe trial.toml
+./linerate event -- other0 || :
+is_unset other0
+./linerate boot || :
+is_unset other0
+./linerate confirm
+./linerate event -- other0
+is_set other0
+"#,
+    );
+    for verb in ["event other0", "boot"] {
+        assert!(
+            said.contains(&format!("linerate: {verb}: a change waits to be confirmed")),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn apply_persist_does_both_whatever_becomes_of_its_output() {
+    need!("unshare", "ip");
+    let place = Place::new("output");
+    place.script(
+        r#"
+mount -t tmpfs tmpfs /run # whose machine it is decides what is written
+mkdir -p /run/systemd/system
+ip link add lan0 type veth peer name far0
+both() { ./linerate apply --pending --no-confirm --persist 2>>said; echo $? >code; }
+in_force() {
+    is_set lan0
+    [ "$(cat code)" = 0 ] && [ -e $ROOT/etc/linerate/plan.toml ] && [ -e $ROOT/etc/udev/rules.d/90-linerate.rules ] ||
+        fail "code $(cat code): $(cat said)"
+    ./linerate rollback -q
+    ./linerate unpersist -q
+    is_unset lan0
+}
+both >/dev/full
+in_force
+[ "$(grep -c 'write to stdout' said)" = 1 ] || fail "$(cat said)"
+both | head -n 1 >first
+in_force
+"#,
+    );
+}
+
+/// Line numbers of a shell script with the first words of the commands on them.
+fn commands(script: &str) -> Vec<(usize, String)> {
+    let mut all = Vec::new();
+    for (number, line) in script.lines().enumerate() {
+        // What is quoted is no command of this script.
+        let line = line.trim().split('\'').next().unwrap_or_default();
+        if line.starts_with('#') {
+            continue;
+        }
+        for part in line.replace("||", "\n").replace("&&", "\n").replace(';', "\n").lines() {
+            let part = part
+                .rsplit_once(") ")
+                .map_or(part, |(pattern, rest)| if pattern.contains('(') { part } else { rest });
+            let part = part.trim().trim_start_matches("if ").trim_start_matches("! ");
+            let shell = ["then", "fi", "esac", "}", ""];
+            if shell.contains(&part) || part.starts_with("case ") || part.ends_with(['{', ')']) {
+                continue;
+            }
+            let word = part.split([' ', '\t']).next().unwrap_or_default();
+            // An assignment is traced with its value.
+            let word = word.split_once('=').map_or(word.to_owned(), |(name, _)| format!("{name}="));
+            all.push((number + 1, word));
+        }
+    }
+    all
+}
+
+/// Every command of OpenWrt's scripts is reached by some path on busybox's shell (`set -x`), and each
+/// path ends as OpenWrt expects it.
+#[test]
+fn every_command_of_openwrts_scripts_is_reached_on_busybox() {
+    need!("busybox");
+    let place = crate::router::Place::new("traced");
+    let here = place.dir.display().to_string();
+    let script = |path: &str, text: &str| {
+        let path = place.dir.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
+    };
+    // Stand-ins: rc.common's procd functions, uci, OpenWrt's own scripts, the program.
+    script("bin/uci", "#!/bin/sh\n[ ! -e $HERE/flows ] || cat $HERE/flows\n");
+    let program = |there: bool| match there {
+        true => script("linerate", "#!/bin/sh\nexit 0\n"),
+        false => drop(std::fs::remove_file(place.dir.join("linerate"))),
+    };
+    let put = |name: &str, there: bool| match there {
+        true => script(name, "#!/bin/sh\nexit 0\n"),
+        false => drop(std::fs::remove_file(place.dir.join(name))),
+    };
+    let texts = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/openwrt");
+    let traced = |name: &str, ways: &dyn Fn(&mut dyn FnMut(&[&str], &str))| {
+        let text = std::fs::read_to_string(texts.join(name)).unwrap();
+        // What runs in the background would write into the middle of a line of the trace.
+        let moved = text
+            .replace(" &\n", "\n")
+            .replace("/rom/usr/libexec/platform/", &format!("{here}/rom-"))
+            .replace("/usr/libexec/network/", &format!("{here}/own-"))
+            .replace("/usr/bin/linerate", &format!("{here}/linerate"))
+            .replace("/etc/linerate/guard.json", &format!("{here}/guard.json"))
+            .replace("/etc/hotplug.d/net/40-net-smp-affinity", &format!("{here}/pins"));
+        script("script", &moved);
+        let mut seen = String::new();
+        let mut run = |variables: &[&str], tail: &str| {
+            let mut command = Command::new("busybox");
+            command.args(["ash", "-xc", &format!(". ./script; {tail}")]).current_dir(&place.dir);
+            let path = std::env::var("PATH").unwrap_or_default();
+            command.env("PATH", format!("{here}/bin:{path}")).env("HERE", &here);
+            command.env("PS4", "+$LINENO ");
+            command.envs(variables.iter().map(|v| v.split_once('=').unwrap()));
+            let output = command.output().unwrap();
+            let trace = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "{name} {variables:?}: {trace}");
+            seen += &trace;
+        };
+        ways(&mut run);
+        let reached = |number: usize, word: &str| {
+            let word = word.replace("/usr/bin/linerate", &format!("{here}/linerate"));
+            let word = word.trim_matches('"');
+            seen.lines().any(|line| {
+                let line = line.trim_start_matches('+').replace('\'', "");
+                let (at, rest) = line.split_once(' ').unwrap_or_default();
+                at.parse() == Ok(number) && rest.trim_start().starts_with(word)
+            })
+        };
+        let all = commands(&text);
+        assert!(all.len() > 5, "{name}: {all:?}");
+        let missed: Vec<_> = all.iter().filter(|(at, word)| !reached(*at, word)).collect();
+        assert!(missed.is_empty(), "{name}: nothing reaches {missed:?} in: {seen}");
+    };
+    traced("net.hotplug", &|run| {
+        program(true);
+        for variables in [
+            &["ACTION=remove", "INTERFACE=lan0"][..],
+            &["ACTION=add", "INTERFACE="],
+            &["ACTION=add", "INTERFACE=lo"],
+            &["ACTION=add", "INTERFACE=lan0"],
+            &["ACTION=move", "INTERFACE=pppoe-wan"],
+        ] {
+            run(variables, "");
+        }
+        put("pins", true);
+        run(&["ACTION=add", "INTERFACE=lan0"], "");
+        program(false);
+        run(&["ACTION=add", "INTERFACE=lan0"], "");
+    });
+    traced("iface.hotplug", &|run| {
+        program(true);
+        for variables in [
+            &["ACTION=ifdown", "DEVICE=wan"][..],
+            &["ACTION=ifup", "DEVICE="],
+            &["ACTION=ifup", "DEVICE=lo"],
+            &["ACTION=ifupdate", "DEVICE=wan"],
+        ] {
+            run(variables, "");
+        }
+        program(false);
+        run(&["ACTION=ifup", "DEVICE=wan"], "");
+    });
+    traced("linerate.init", &|run| {
+        script(
+            "procd",
+            "procd_open_instance() { :; }\nprocd_set_param() { :; }\nprocd_close_instance() { :; }\n\
+             procd_add_reload_trigger() { :; }\n",
+        );
+        for there in [true, false] {
+            program(there);
+            run(&[], ". ./procd; start_service; reload_service; service_triggers; wait");
+        }
+    });
+    traced("packet-steering.sh", &|run| {
+        put("own-packet-steering.uc", true);
+        program(true);
+        run(&[], "");
+        put("guard.json", true);
+        run(&[], "");
+        script("guard.json", "{\"skip\":true}\n");
+        run(&[], "");
+        script("flows", "128\n");
+        run(&[], "");
+        program(false);
+        run(&[], "");
+        put("rom-packet-steering.sh", true);
+        run(&[], "");
+    });
+}
+
+#[test]
 fn a_lower_device_is_set_again_when_what_stands_on_it_appears() {
     need!("unshare", "ip");
     let place = Place::new("lower");
