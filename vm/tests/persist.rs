@@ -271,11 +271,11 @@ O
     balancer >/out/balancer-undone
     kinds
     # As whoever sits at the console: the guard is killed, and systemd's timer undoes.
-    step guarded linerate apply --confirm 8 --no-probe /root/kinds.toml
+    step guarded linerate apply --confirm 20 --no-probe /root/kinds.toml
     systemctl list-timers --no-legend 'linerate-undo-*' >/out/timers
     kill -KILL $(pgrep -x linerate)
     cat /proc/sys/net/core/netdev_budget >/out/budget-waiting
-    until_is 60 as_first /proc/sys/net/core/netdev_budget
+    until_is 90 as_first /proc/sys/net/core/netdev_budget
     until_is 60 is_gone /run/linerate/lock
     step undone linerate status
     step too-late linerate confirm
