@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 
 use super::shared::{ColorWhen, Global};
 use crate::error::{Error, ExitCode, Result};
+use crate::machine::store::json;
 use crate::report::document::{Document, Table};
 use crate::report::render::terminal::{Style, ascii, shown, styled};
 use crate::report::render::{Render, Text};
@@ -123,8 +124,7 @@ impl Output {
     /// # Errors
     /// When stdout can't be written.
     pub fn json(&self, value: &impl serde::Serialize) -> Result<()> {
-        let text = serde_json::to_string_pretty(value)
-            .map_err(|e| Error::usage("write the answer as JSON", e))?;
+        let text = json::pretty(value).map_err(|e| Error::usage("write the answer as JSON", e))?;
         self.data(text)
     }
 

@@ -11,7 +11,7 @@ use super::shared::seconds;
 use crate::error::{Error, ExitCode, Result};
 use crate::machine::discover;
 use crate::machine::host::{HostError, clock};
-use crate::machine::store;
+use crate::machine::store::{self, json};
 use crate::measure::sample::{Telemetry, Watch};
 use crate::model::telemetry::Interval;
 use crate::report::csv;
@@ -141,7 +141,7 @@ fn head(interval: f64) -> Result<String> {
         command: Vec<String>,
         interval: f64,
     }
-    serde_json::to_string(&Head {
+    json::line(&Head {
         format: "linerate-recording",
         version: 1,
         program: env!("CARGO_PKG_VERSION"),
@@ -169,6 +169,6 @@ fn watch(context: &Context, wanted: &[String]) -> Result<Watch> {
 fn line(interval: &Interval, format: RecordFormat) -> Result<String> {
     match format {
         RecordFormat::Csv => Ok(csv::row(interval)),
-        RecordFormat::Jsonl => serde_json::to_string(interval).map_err(not_json),
+        RecordFormat::Jsonl => json::line(interval).map_err(not_json),
     }
 }

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{read_file, words, write_file};
+use super::{json, read_file, words, write_file};
 use crate::error::{Error, Result};
 use crate::model::bisect::BuildAnswer;
 
@@ -121,10 +121,10 @@ impl Directory {
     /// Fails as [`Directory::begin`] does.
     pub fn write_answers(&self, terms: &Terms, answers: &[BuildAnswer]) -> Result<()> {
         let failed = |e| Error::usage("write the answers as JSON", e);
-        let mut text = serde_json::to_string(terms).map_err(failed)?;
+        let mut text = json::line(terms).map_err(failed)?;
         for answer in answers {
             text.push('\n');
-            text.push_str(&serde_json::to_string(answer).map_err(failed)?);
+            text.push_str(&json::line(answer).map_err(failed)?);
         }
         text.push('\n');
         self.write(ANSWERS, text.as_bytes()).map(drop)

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::result::{bytes, document};
-use super::write_file;
+use super::{json, write_file};
 use crate::error::{Error, Result};
 use crate::model::board::BoardResult;
 
@@ -53,7 +53,7 @@ pub fn read(path: &Path) -> Result<BoardResult> {
 /// # Errors
 /// A usage error (exit 2) with the path and why; exit 4 if it may not be written.
 pub fn write(path: &Path, result: &BoardResult) -> Result<()> {
-    let mut text = serde_json::to_string_pretty(&Envelope::of(result))
+    let mut text = json::pretty(&Envelope::of(result))
         .map_err(|e| Error::usage("write the result as JSON", e))?;
     text.push('\n');
     write_file("result", path, text.as_bytes())

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::result::{self, bytes, document, header};
-use super::{unfinished, write_file};
+use super::{json, unfinished, write_file};
 use crate::error::{Error, Result};
 use crate::model::measurement::{EvidenceClass, Experiment, Measurement, Scenario};
 use crate::model::snapshot::Machine;
@@ -121,7 +121,7 @@ impl<'a> SweepDocument<'a> {
 /// # Errors
 /// A usage error (exit 2) with the path and why; exit 4 if it may not be written.
 pub fn write_sweep(path: &Path, sweep: &Sweep) -> Result<()> {
-    let mut text = serde_json::to_string_pretty(&SweepDocument::of(sweep))
+    let mut text = json::pretty(&SweepDocument::of(sweep))
         .map_err(|e| Error::usage("write the sweep as JSON", e))?;
     text.push('\n');
     write_file("sweep", path, text.as_bytes())
@@ -142,7 +142,12 @@ mod tests {
         let dir = crate::machine::testing::scratch("sweep-round-trip");
         let path = dir.join("s.json");
         write_sweep(&path, &sweep).unwrap();
-        assert_eq!(read(&path).unwrap(), Measured::Sweep(sweep));
+        let Measured::Sweep(once) = read(&path).unwrap() else { panic!("a sweep") };
+        // To nine digits; and what was written is written the same again.
+        let text = |sweep: &Sweep| json::pretty(&SweepDocument::of(sweep)).unwrap();
+        assert_eq!(text(&once), text(&sweep));
+        write_sweep(&path, &once).unwrap();
+        assert_eq!(read(&path).unwrap(), Measured::Sweep(once));
         std::fs::remove_dir_all(dir).unwrap();
     }
 

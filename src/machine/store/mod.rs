@@ -25,6 +25,7 @@ mod damaged;
 pub mod deadman;
 pub mod disk;
 pub mod journal;
+pub mod json;
 pub mod labs;
 pub(crate) mod lines;
 mod lock;

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 
-use super::{unfinished, words, write_file};
+use super::{json, unfinished, words, write_file};
 use crate::error::{Error, Result};
 use crate::model::measurement::{Experiment, Measurement};
 
@@ -48,8 +48,8 @@ pub fn to_json(experiment: &Experiment) -> Result<String> {
         make_finite(&mut cell.measurement);
     }
     let envelope = Envelope { format: FORMAT, version: VERSION, experiment: &experiment };
-    let mut text = serde_json::to_string_pretty(&envelope)
-        .map_err(|e| Error::usage("write the result as JSON", e))?;
+    let mut text =
+        json::pretty(&envelope).map_err(|e| Error::usage("write the result as JSON", e))?;
     text.push('\n');
     Ok(text)
 }

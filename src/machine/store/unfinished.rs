@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::result::{self, document};
-use super::{Lines, write_file};
+use super::{Lines, json, write_file};
 use crate::error::{Error, Result};
 use crate::model::measurement::{Cell, Ended, Experiment, SettingState};
 
@@ -126,7 +126,7 @@ impl Record {
         let mut head = experiment.clone();
         head.ended = Ended::Killed;
         let cells = std::mem::take(&mut head.cells);
-        let mut text = json(&Head { format: FORMAT, version: VERSION, experiment: &head })?;
+        let mut text = one_line(&Head { format: FORMAT, version: VERSION, experiment: &head })?;
         text.push('\n');
         for cell in &cells {
             text.push_str(&cell_line(cell)?);
@@ -154,7 +154,7 @@ impl Record {
     /// Fails as [`Record::cell`] does.
     pub fn end(&mut self, experiment: &Experiment) -> Result<()> {
         let Some(lines) = &mut self.lines else { return Ok(()) };
-        lines.put_safely(&json(&Line::End(Ending {
+        lines.put_safely(&one_line(&Line::End(Ending {
             ended: experiment.ended,
             settings: experiment.settings.clone(),
             notes: experiment.notes.clone(),
@@ -195,14 +195,14 @@ fn named(result: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-fn json(value: &impl Serialize) -> Result<String> {
-    serde_json::to_string(value).map_err(|e| Error::usage("write the record as JSON", e))
+fn one_line(value: &impl Serialize) -> Result<String> {
+    json::line(value).map_err(|e| Error::usage("write the record as JSON", e))
 }
 
 fn cell_line(cell: &Cell) -> Result<String> {
     let mut cell = cell.clone();
     result::make_finite(&mut cell.measurement);
-    json(&Line::Cell(Box::new(cell)))
+    one_line(&Line::Cell(Box::new(cell)))
 }
 
 /// Reads a record's text; `name` is what errors call it. Where a line is torn or damaged, only the
