@@ -1,5 +1,6 @@
 //! The statistics, each checked against SciPy and statsmodels (fixtures/statistics).
 
+use super::CONFIDENCE;
 use crate::model::order::InOrder;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -86,37 +87,45 @@ pub struct SeriesInterval {
 /// The fewest values of a series from which an interval is made.
 const LEAST_SERIES: usize = 8;
 
-/// Standard errors of the neighbours' correlation by which it is taken to be larger than estimated: a
-/// few values may well look less alike than they are.
-const ALIKE_ERRORS: f64 = 0.8;
+/// Most values that an interval is made of: a longer series is made shorter by taking the means of
+/// equally many neighbours, which are less alike than the neighbours themselves.
+const MOST_SERIES: usize = 60;
 
-/// Mean of values that follow each other in time, with its t interval. Neighbours are alike: the
-/// series counts as so many independent values as one of the first order with the same correlation
-/// of neighbours does (its estimate corrected for the length, as Marriott and Pope do, and raised by
-/// most of its error), and its spread as known from as many as Bartlett's variance says. `None` for
-/// fewer than eight values.
+/// Half of the interval over the error of the mean of independent values, as a logarithm: the rows
+/// are the powers of the correlation of neighbours as it came out, the columns those of one over the
+/// length. For series of the first order of 8 to 60 values and with correlations of 0 to 0.8, this
+/// surface lets 93.4 to 96.2 % of the intervals hold the mean (fitted to 4,000 simulated series of
+/// each kind, tried on 20,000 others): few values may well look less alike than they are, and no
+/// formula for long series knows how often.
+const HALF_WIDTH: [[f64; 3]; 3] =
+    [[0.688, -0.356, 123.6], [0.208, 37.29, 1.14], [0.666, 38.55, -306.1]];
+
+/// Mean of values that follow each other in time, with its 95 % interval. Neighbours may be alike.
+/// `None` for fewer than eight values.
 #[must_use]
-pub fn series_interval(values: &[f64], confidence: f64) -> Option<SeriesInterval> {
-    let mean = mean(values).filter(|_| values.len() >= LEAST_SERIES)?;
-    let n = values.len() as f64;
-    let off: Vec<f64> = values.iter().map(|v| v - mean).collect();
+pub fn series_interval(values: &[f64]) -> Option<SeriesInterval> {
+    let middle = mean(values).filter(|_| values.len() >= LEAST_SERIES)?;
+    let batch = values.len().div_ceil(MOST_SERIES);
+    let off: Vec<f64> =
+        values.chunks_exact(batch).filter_map(mean).map(|level| level - middle).collect();
+    let n = off.len() as f64;
     let squares: f64 = off.iter().map(|d| d * d).sum();
     if squares <= 0.0 {
-        return Some(SeriesInterval { mean, half: 0.0, wide: 0.0 });
+        return Some(SeriesInterval { mean: middle, half: 0.0, wide: 0.0 });
     }
     let neighbours: f64 = off.iter().zip(off.iter().skip(1)).map(|(a, b)| a * b).sum();
-    let likely = (neighbours / squares + 1.0 / n) / (1.0 - 3.0 / n);
-    let error = |alike: f64| {
-        let independent = (n * (1.0 - alike) / (1.0 + alike)).max(1.5);
-        (squares / (n * (1.0 - 1.0 / independent)) / independent).sqrt()
-    };
-    let raised = likely + ALIKE_ERRORS * ((1.0 - likely * likely).max(0.05) / n).sqrt();
-    let alike = raised.clamp(0.0, 0.9);
-    let freedom = (n * (1.0 - alike * alike) / (1.0 + alike * alike) - 1.0).max(2.0);
+    let seen = neighbours / squares;
+    // The surface is not meant for what swings to and fro.
+    let power = |row: &[f64; 3]| row.iter().rev().fold(0.0, |sum, term| sum / n + term);
+    let raised = HALF_WIDTH.iter().rev().fold(0.0, |sum, row| sum * seen.max(-0.5) + power(row));
+    // Its estimate corrected for the length, as Marriott and Pope do.
+    let alike = ((seen + 1.0 / n) / (1.0 - 3.0 / n)).clamp(0.0, 0.9);
+    let independent = (n * (1.0 - alike) / (1.0 + alike)).max(1.5);
+    let error = (squares / (n * (1.0 - 1.0 / independent)) / independent).sqrt();
     Some(SeriesInterval {
-        mean,
-        half: t_quantile(confidence, freedom)? * error(alike),
-        wide: normal_quantile(confidence) * error(likely.clamp(0.0, 0.9)),
+        mean: middle,
+        half: raised.exp() * squares.sqrt() / n,
+        wide: normal_quantile(CONFIDENCE) * error,
     })
 }
 
@@ -516,27 +525,28 @@ mod tests {
             let radius = (-2.0 * (1.0 - rng.f64()).ln()).sqrt();
             radius * (std::f64::consts::TAU * rng.f64()).cos()
         };
-        for (length, alike) in
-            [(10, 0.0), (10, 0.3), (10, 0.5), (20, 0.5), (60, 0.0), (60, 0.5), (60, 0.8)]
-        {
-            let mut held = 0;
-            for _ in 0..2000 {
-                let mut now = normal();
-                let step = |_| {
-                    let next = now;
-                    now = alike * now + (1.0 - alike * alike).sqrt() * normal();
-                    100.0 + next
-                };
-                let values: Vec<f64> = (0..length).map(step).collect();
-                let found = series_interval(&values, 0.95).unwrap();
-                held += u32::from((found.mean - 100.0).abs() <= found.half);
+        for length in [10, 15, 20, 30, 45, 60, 300] {
+            for alike in [0.0, 0.3, 0.5, 0.7, 0.8] {
+                let runs = if length > 60 { 1000 } else { 3000 };
+                let mut held = 0;
+                for _ in 0..runs {
+                    let mut now = normal();
+                    let step = |_| {
+                        let next = now;
+                        now = alike * now + (1.0 - alike * alike).sqrt() * normal();
+                        100.0 + next
+                    };
+                    let values: Vec<f64> = (0..length).map(step).collect();
+                    let found = series_interval(&values).unwrap();
+                    held += u32::from((found.mean - 100.0).abs() <= found.half);
+                }
+                let share = f64::from(held) / f64::from(runs);
+                println!("{length} pieces, {alike}: {share}");
+                assert!((0.93..=0.97).contains(&share), "{length} pieces, {alike}: {share}");
             }
-            let share = f64::from(held) / 2000.0;
-            println!("{length} pieces, {alike}: {share}");
-            assert!((0.925..=0.98).contains(&share), "{length} pieces, {alike}: {share}");
         }
-        assert_eq!(series_interval(&[1.0; 7], 0.95), None);
-        assert_eq!(series_interval(&[5.0; 9], 0.95).unwrap().half, 0.0);
+        assert_eq!(series_interval(&[1.0; 7]), None);
+        assert_eq!(series_interval(&[5.0; 9]).unwrap().half, 0.0);
     }
 
     #[test]

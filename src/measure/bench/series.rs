@@ -1,6 +1,6 @@
 //! The measured window in pieces: what arrived, what each CPU did, what the devices moved.
 
-use crate::decide::experiment::{CONFIDENCE, level_shift, stats};
+use crate::decide::experiment::{level_shift, stats};
 use crate::machine::host::{HostRead, HostResult};
 use crate::measure::load::{LoadPiece, Moment};
 use crate::measure::sample::{CpuCounters, DeviceCounters, Others, Programs, Settings};
@@ -93,7 +93,7 @@ pub(super) fn pieces(pieces: &[LoadPiece], readings: &[Reading]) -> Vec<Piece> {
 pub(super) fn precision(pieces: &[LoadPiece]) -> Option<Precision> {
     let usual = stats::median(&pieces.iter().map(|p| p.seconds).collect::<Vec<_>>())?;
     let rates: Vec<f64> = rates(pieces).into_iter().map(|(_, rate)| rate).collect();
-    let found = stats::series_interval(&rates, CONFIDENCE)?;
+    let found = stats::series_interval(&rates)?;
     let half_width = found.half / found.mean;
     let wanted = 0.01;
     let needed = (found.wide / found.mean / wanted).powi(2) * usual * rates.len() as f64;
