@@ -3,14 +3,15 @@
 
 use std::io::{IsTerminal, stdin};
 use std::path::Path;
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::getpgrp;
 use rustix::termios::{QueueSelector, tcflush, tcgetpgrp};
 
 use crate::cli::output::Output;
 use crate::machine::host::HostRead;
 use crate::machine::parse::task;
+use crate::machine::sys::poll::{Wanted, is_ready};
 
 /// Programs whose sessions come in over the network, as the kernel calls them.
 const SERVERS: [&str; 11] = [
@@ -90,8 +91,5 @@ pub(in crate::cli) fn line() -> Option<String> {
 
 /// Waits for a line, a second at most; true if there is one. Signals end the wait.
 pub(in crate::cli) fn is_line_typed() -> bool {
-    let second = Timespec { tv_sec: 1, tv_nsec: 0 };
-    let stdin = stdin();
-    let ready = poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&second));
-    ready.is_ok_and(|ready| ready > 0) && is_in_front()
+    is_ready(stdin(), Wanted::Read, Duration::from_secs(1)).unwrap_or(false) && is_in_front()
 }

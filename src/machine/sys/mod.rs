@@ -30,6 +30,7 @@ pub mod nic_set;
 pub mod packet;
 pub mod perf;
 pub mod pinned;
+pub mod poll;
 pub mod process;
 pub mod qdisc;
 pub mod route;

@@ -7,8 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
 use super::limits::Limits;
 use super::lines::Lines;
 use super::session::{Shared, serve as serve_one};
@@ -16,6 +14,7 @@ use super::token::Token;
 use crate::error::{Error, Result};
 use crate::machine::host::{HostRead, Live, clock};
 use crate::machine::parse::net_tcp::owner;
+use crate::machine::sys::poll::{Wanted, is_ready};
 use crate::model::cpuset::CpuSet;
 
 /// Connections at a time that have not proven anything yet, of one address and of all. When there are
@@ -122,13 +121,8 @@ pub fn serve(
     let strangers = Strangers::default();
     std::thread::scope(|scope| {
         while !stop.load(Ordering::Relaxed) {
-            let slice = Timespec { tv_sec: 1, tv_nsec: 0 };
-            match poll(&mut [PollFd::new(&server.listener, PollFlags::IN)], Some(&slice)) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => {
-                    return Err(Error::not_supported("agent: wait for a controller", error));
-                }
-            }
+            is_ready(&server.listener, Wanted::Read, Duration::from_secs(1))
+                .map_err(|e| Error::not_supported("agent: wait for a controller", e))?;
             let (socket, peer) = match server.listener.accept() {
                 Ok(accepted) => accepted,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => continue,

@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::Ends;
@@ -28,12 +27,15 @@ use super::tcp::local;
 use super::workers::CONNECT_DEADLINE;
 use crate::error::{Error, Result};
 use crate::machine::host::clock;
+use crate::machine::sys::poll::{Wanted, is_ready};
 use crate::model::histogram::Histogram;
 
 /// Time between two probes.
 pub const GAP: Duration = Duration::from_millis(5);
-/// A probe that takes longer is lost.
-pub const PATIENCE: Duration = Duration::from_secs(1);
+/// A probe that takes longer than so many times the longest round trip so far, and than the least of
+/// these, is not waited for at the end, and lost; one that takes longer than the most always is.
+const TRIPS: u32 = 4;
+const PATIENCE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 /// Longest time for which a receive may block: the interval at which a flag is looked at.
 const SLICE: Duration = Duration::from_millis(1);
 const STACK: usize = 128 << 10;
@@ -43,6 +45,8 @@ const OUTSIDE: u32 = 0;
 const INSIDE: u32 = 1;
 /// Size of a probe: its time of sending, the flag that it counts, and the number of its run.
 const PACKET: usize = 8 + 8 + 8;
+/// Bytes of UDP payload in a second, each way, of probes and answers.
+pub const TALK: f64 = PACKET as f64 * 1e9 / GAP.as_nanos() as f64;
 const WHAT: &str = "start the latency probe";
 
 /// Answers probes of one run until it is dropped.
@@ -111,14 +115,18 @@ impl Prober {
         let seen = (stop.clone(), window.clone());
         let key = key.clone();
         let thread = spawn("lr-probe", move || {
-            let deadline = clock::monotonic() + CONNECT_DEADLINE;
+            let begun = clock::monotonic();
+            let deadline = begun + CONNECT_DEADLINE;
             let met = key.greet(&socket, || match clock::monotonic() < deadline {
                 _ if seen.0.load(Ordering::Relaxed) => Err(io::ErrorKind::Interrupted.into()),
                 true => Ok(()),
                 false => Err(io::Error::other("nobody there proves to be of this run")),
             });
             match met {
-                Ok(()) => probe(&socket, key.name(), &seen.0, &seen.1),
+                Ok(()) => {
+                    let trip = clock::monotonic().saturating_sub(begun);
+                    probe(&socket, key.name(), &seen.0, &seen.1, trip)
+                }
                 // Ended before anybody answered.
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(Histogram::default()),
                 Err(e) => Err(e),
@@ -132,7 +140,7 @@ impl Prober {
         self.window.store(if open { INSIDE } else { OUTSIDE }, Ordering::Relaxed);
     }
 
-    /// Waits for what is under way, at most [`PATIENCE`], and says what was seen.
+    /// Waits for what is under way, longer where round trips take long, and says what was seen.
     ///
     /// # Errors
     /// Not supported if the socket failed on the way.
@@ -258,12 +266,14 @@ fn echo(socket: &UdpSocket, door: &Door, run: u64, stop: &AtomicBool) {
     }
 }
 
-/// A probe: when it was sent, by the clock of the run, and whether it counts.
+/// Probes until it is stopped. A probe holds when it was sent, by the clock of the run, and whether
+/// it counts. `longest` is what a round trip took so far.
 fn probe(
     socket: &UdpSocket,
     run: u64,
     stop: &AtomicBool,
     window: &AtomicU32,
+    mut longest: Duration,
 ) -> io::Result<Histogram> {
     let mut seen = Histogram::default();
     let (mut sent, mut back) = (0_u64, 0_u64);
@@ -276,8 +286,9 @@ fn probe(
         if over.is_none() && stop.load(Ordering::Relaxed) {
             over = Some(now);
         }
+        let patience = (longest * TRIPS).clamp(PATIENCE.0, PATIENCE.1);
         match over {
-            Some(since) if back == sent || now.saturating_sub(since) > PATIENCE => break,
+            Some(since) if back == sent || now.saturating_sub(since) > patience => break,
             None if now >= next => {
                 let counts = window.load(Ordering::Relaxed);
                 let mut packet = [0; PACKET];
@@ -308,9 +319,13 @@ fn probe(
                 let then = u64::from_be_bytes([*a, *b, *c, *d, *e, *f, *g, *h]);
                 let counts = rest.get(..4) == Some(&INSIDE.to_be_bytes()[..]);
                 let took = at.saturating_sub(then);
-                if counts && u128::from(took) <= PATIENCE.as_nanos() {
-                    back += 1;
-                    seen.add(took);
+                let trip = Duration::from_nanos(took);
+                if trip <= PATIENCE.1 {
+                    longest = longest.max(trip);
+                    if counts {
+                        back += 1;
+                        seen.add(took);
+                    }
                 }
             }
             Err(e) if is_passing(&e) => {}
@@ -324,14 +339,7 @@ fn probe(
 /// Waits until something came, or until then.
 fn answered(socket: &UdpSocket, until: Duration) -> io::Result<()> {
     let left = until.saturating_sub(clock::monotonic());
-    let limit = Timespec {
-        tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: left.subsec_nanos().into(),
-    };
-    match poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&limit)) {
-        Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    is_ready(socket, Wanted::Read, left).map(drop)
 }
 
 fn nanoseconds(time: Duration) -> u64 {

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, sockopt,
@@ -25,6 +24,7 @@ use super::workers::{CONNECT_DEADLINE, Moved, Outcome, RunView, SOCKET_TIMEOUT, 
 use super::{LoadSpec, still_waiting, udp};
 use crate::error::{Error, ExitCode, Result};
 use crate::machine::host::clock;
+use crate::machine::sys::poll::{Wanted, is_ready};
 use crate::machine::sys::socket::{set_tcp_maxseg, set_tcp_notsent_lowat, tcp_info};
 use crate::model::measurement::Direction;
 
@@ -105,7 +105,7 @@ pub(super) fn connect(
     }
     let mut greeted = Vec::new();
     for (number, (direction, socket)) in (0_u32..).zip(opening) {
-        ready(&socket, PollFlags::OUT, deadline(), stop, &what)?;
+        ready(&socket, Wanted::Write, deadline(), stop, &what)?;
         sockopt::socket_error(&socket).and_then(|answer| answer).map_err(failed)?;
         let near = nonce().map_err(|e| Error::not_supported("make a nonce", e))?;
         let mut greeting = udp::message(STREAM, key.name()).to_vec();
@@ -120,7 +120,7 @@ pub(super) fn connect(
         let mut answer = [0; ANSWER];
         let (mut got, deadline) = (0, deadline());
         while got < ANSWER {
-            ready(&socket, PollFlags::IN, deadline, stop, &what)?;
+            ready(&socket, Wanted::Read, deadline, stop, &what)?;
             let room = answer.get_mut(got..).unwrap_or_default();
             match rustix::net::recv(&socket, room, RecvFlags::empty()) {
                 Ok((_, 0)) => return Err(failed(Errno::CONNRESET)),
@@ -231,11 +231,8 @@ pub(super) fn accept(
     let mut missing = all;
     while missing > 0 {
         still_waiting(deadline, stop, what)?;
-        let slice = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-        match poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&slice)) {
-            Err(error) if error != Errno::INTR => return Err(Error::not_supported(what, error)),
-            _ => {}
-        }
+        is_ready(listener, Wanted::Read, Duration::from_millis(1))
+            .map_err(|e| Error::not_supported(what, e))?;
         while let Ok((socket, _)) = listener.accept() {
             // More than could ever be ours are not kept; those that say nothing go first.
             if waiting.len() > 2 * all {
@@ -490,17 +487,16 @@ fn open(place: &SocketPlace, to: SocketAddr, mss: Option<u32>) -> Result<TcpStre
 /// Waits until the socket is ready, in slices that look at the stop flag.
 fn ready(
     socket: impl std::os::fd::AsFd,
-    flags: PollFlags,
+    wanted: Wanted,
     deadline: Duration,
     stop: &AtomicBool,
     what: &str,
 ) -> Result<()> {
     loop {
         still_waiting(deadline, stop, what)?;
-        let slice = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-        match poll(&mut [PollFd::new(&socket, flags)], Some(&slice)) {
-            Ok(0) | Err(Errno::INTR) => {}
-            Ok(_) => return Ok(()),
+        match is_ready(&socket, wanted, Duration::from_millis(20)) {
+            Ok(false) => {}
+            Ok(true) => return Ok(()),
             Err(error) => return Err(Error::not_supported(what, error)),
         }
     }
