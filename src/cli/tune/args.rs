@@ -17,7 +17,7 @@ use crate::model::goal::{Factor, Goal, Guard, Objective};
 use crate::model::measurement::Direction;
 
 /// `tune`
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
   linerate tune nat --quick           # a look, in a lab here; needs root
   linerate tune nat --budget 10m --report linerate-report.html

@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::args::{FactorArg, TuneArgs};
 use super::{Job, finish, measure, resolve, text};
 use crate::cli::context::Context;
-use crate::cli::output::Output;
 use crate::cli::shared::hosts::SHARED;
+use crate::cli::shared::loads::LoadArgs;
 use crate::cli::shared::waiting;
 use crate::decide::experiment::Decision;
 use crate::decide::plan::{self, Costs};
@@ -73,40 +73,52 @@ impl Through {
     }
 
     /// The load, after a look at whether it gets through at all: before anything is set.
-    fn source(
-        &self,
-        router: &Router,
-        args: &TuneArgs,
-        goal: &Goal,
-        out: &Output,
-        stop: &AtomicBool,
-    ) -> Result<Box<dyn Source + '_>> {
-        let load = args.load.spec(Direction::Down);
+    fn source(&self, router: &Router, job: &Job<'_>) -> Result<(Box<dyn Source + '_>, LoadSpec)> {
+        let Job { context, args, goal, stop, .. } = *job;
+        let out = &context.out;
+        let mut load = args.load.spec(Direction::Down);
         match self {
             Self::Server(name, server) => {
                 out.say(out.dim(
                     "this measures the router's own traffic with the server: nothing is forwarded, \
                      so what costs forwarding alone (NAT, rules, flow offload) shows little",
                 ));
-                let source = ServerLoad::new(router, *server, name, load);
+                let source = ServerLoad::new(router, *server, name, load.clone());
                 source.check(stop)?;
-                Ok(Box::new(source))
+                Ok((Box::new(source), load))
             }
             Self::Hosts(wire) => {
-                let short = LoadSpec { seconds: 0.5, omit: 0.0, ..load.clone() };
-                let run = bench::measure(wire.as_ref(), &short, stop)?;
+                let runs = if let Some(earlier) = job.earlier {
+                    // What is gone on with keeps its window.
+                    load.seconds = load.seconds.max(earlier.scenario.seconds);
+                    load.omit = load.omit.max(earlier.scenario.omit);
+                    let short = LoadSpec { seconds: 0.5, omit: 0.0, ..load.clone() };
+                    vec![bench::measure(wire.as_ref(), &short, stop)?]
+                } else {
+                    let (fitted, runs) =
+                        bench::fitted(wire.as_ref(), &load, &args.directions, stop)?;
+                    load = fitted;
+                    runs
+                };
                 if stop.load(Ordering::Relaxed) {
                     return Err(Error::interrupted("tune"));
                 }
                 let lacking = [RefusalCode::NoTraffic, RefusalCode::NoAcknowledgement];
-                if let Some(refusal) = run.refusals.iter().find(|r| lacking.contains(&r.code)) {
+                let mut refusals = runs.iter().flat_map(|run| &run.refusals);
+                if let Some(refusal) = refusals.find(|r| lacking.contains(&r.code)) {
                     return Err(Error::new(ExitCode::Refused, "try the way once", &refusal.why)
                         .hint("nothing was set; linerate bench with the same hosts tells more"));
                 }
                 if wire.shared {
                     out.say(out.warn(SHARED));
                 }
-                Ok(Box::new(BedLoad::new(wire.as_ref(), load, goal)))
+                if load.seconds > args.load.seconds || load.omit > args.load.omit {
+                    out.say(format_args!(
+                        "the line needs a longer window: each run has {:.1} s after {:.1} s",
+                        load.seconds, load.omit
+                    ));
+                }
+                Ok((Box::new(BedLoad::new(wire.as_ref(), load.clone(), goal)), load))
             }
         }
     }
@@ -124,8 +136,13 @@ pub(super) fn run(job: &Job<'_>) -> Result<ExitCode> {
         text::factors(out, Menu::of(&router, Costs::DEFAULT, args.asked()).offers())?;
         return Ok(ExitCode::Done);
     }
-    let source = through.source(&router, args, goal, out, stop)?;
+    let (source, load) = through.source(&router, job)?;
     let source = &*source;
+    let args = &TuneArgs {
+        load: LoadArgs { seconds: load.seconds, omit: load.omit, ..args.load.clone() },
+        ..args.clone()
+    };
+    let job = &Job { args, ..job.clone() };
     // Round trips are probed idle for a second first; the time left takes a run of its own.
     let cell = Duration::from_secs_f64(args.load.seconds + args.load.omit);
     let beside = [Quantity::P99, Quantity::Headroom].into_iter().filter(|q| goal.needs(*q)).count();

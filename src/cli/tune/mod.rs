@@ -112,6 +112,7 @@ pub(super) fn run(context: &Context, args: &TuneArgs) -> Result<ExitCode> {
 }
 
 /// Job that the command is to do.
+#[derive(Clone)]
 struct Job<'a> {
     context: &'a Context,
     args: &'a TuneArgs,

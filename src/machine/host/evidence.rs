@@ -37,6 +37,15 @@ pub(super) fn iptables() -> io::Result<Vec<IptablesTable>> {
     Ok(found)
 }
 
+/// All rules of the old iptables, by program and table.
+pub(super) fn old_rules() -> io::Result<BTreeMap<String, Vec<u8>>> {
+    let named = |(ipv6, table): (bool, String)| {
+        let program = if ipv6 { "ip6tables" } else { "iptables" };
+        xtables::rules(ipv6, &table).map(|rules| (format!("{program} {table}"), rules))
+    };
+    tables()?.into_iter().map(named).collect()
+}
+
 /// Rules that drop, of nf_tables where the kernel has it, and of the old iptables.
 pub(super) fn drop_rules() -> io::Result<Vec<DropRule>> {
     let missing = [Errno::OPNOTSUPP, Errno::PROTONOSUPPORT, Errno::INVAL];

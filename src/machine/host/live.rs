@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::{HostError, HostRead, HostResult, HostWrite, Query, Setting, bounded, query};
+use super::{Contents, HostError, HostRead, HostResult, HostWrite, Query, Setting, bounded, query};
 use crate::machine::sys::fd;
 use crate::machine::sys::monitor::Monitor;
 use crate::machine::sys::netns::NetnsThread;
@@ -43,6 +43,16 @@ impl Live {
     pub fn monitor(&self) -> HostResult<Monitor> {
         self.run("listen", Path::new("netlink"), |path| {
             Monitor::open().map_err(|e| HostError::from_io("listen", path, &e))
+        })
+    }
+
+    /// State of its network that is in no file.
+    ///
+    /// # Errors
+    /// What the kernel answered.
+    pub fn contents(&self) -> HostResult<Contents> {
+        self.run("query", Path::new("netlink"), |path| {
+            Contents::read().map_err(|e| HostError::from_io("query", path, &e))
         })
     }
 

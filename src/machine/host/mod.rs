@@ -20,6 +20,7 @@ mod bounded;
 pub mod captured;
 pub mod clock;
 pub mod command;
+mod contents;
 mod errno;
 mod error;
 mod evidence;
@@ -43,6 +44,7 @@ use std::path::{Path, PathBuf};
 
 pub use archive::{Archive, MANIFEST, Manifest, OpenError};
 pub use captured::Captured;
+pub use contents::Contents;
 pub use error::{HostError, HostResult};
 pub use fake::FakeHost;
 pub use flow::{TABLE as FLOW_TABLE, offers as offers_flow_offload};

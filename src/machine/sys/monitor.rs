@@ -10,6 +10,7 @@ use std::io;
 
 use rustix::io::Errno;
 
+use super::genl;
 use super::netlink::{Attrs, Message, NlFamily, NlmF, Notice, Socket, attribute, text, u32_at};
 
 // linux/rtnetlink.h: messages, and the groups that they are sent to.
@@ -29,6 +30,7 @@ const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 const IFLA_MASTER: u16 = 10;
 const IFLA_TXQLEN: u16 = 13;
+const IFLA_XDP: u16 = 43;
 const IFLA_EVENT: u16 = 44;
 const IFLA_EVENT_FEATURES: u32 = 2;
 const IFF_UP: u32 = 1;
@@ -39,6 +41,36 @@ const NFT_MSG_NEWGEN: u16 = 10 << 8 | 15;
 const NFTA_GEN_PROC_NAME: u16 = 3;
 const NFGENMSG: usize = 4;
 
+// linux/genetlink.h, ethtool_netlink.h: the header's length, its attribute in each message, and the
+// device's number in it.
+const GENLMSGHDR: usize = 4;
+const ETHTOOL_A_HEADER: u16 = 1;
+const ETHTOOL_A_HEADER_DEV_INDEX: u16 = 1;
+/// ETHTOOL_MSG_*_NTF (linux/ethtool_netlink.h, kernel 5.6; of RSS 6.17), whatever set it. Those of
+/// features come by rtnetlink too, from all kernels.
+const CARD: [(u8, &str); 11] = [
+    (5, "link modes"),
+    (15, "private flags"),
+    (17, "ring sizes"),
+    (19, "channels"),
+    (21, "interrupt coalescing"),
+    (23, "flow control"),
+    (25, "energy-efficient Ethernet"),
+    (31, "error correction"),
+    (50, "RSS tables or keys"),
+    (52, "RSS contexts"),
+    (53, "RSS contexts"),
+];
+
+/// A socket that hears of ethtool's settings, and the family's number.
+fn listen_to_ethtool() -> io::Result<(Socket, u16)> {
+    let mut socket = Socket::open(NlFamily::Generic)?;
+    let (family, group) = genl::group(&mut socket, super::ethtool::FAMILY, "monitor")?;
+    let listening = Socket::listen(NlFamily::Generic, 0)?;
+    listening.join(group)?;
+    Ok((listening, family))
+}
+
 /// A change that the kernel announced.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
@@ -48,6 +80,12 @@ pub enum Change {
     Qdisc(String),
     /// Offload features of a device.
     Features(String),
+    /// Another setting of a device's card, named in words.
+    Card(String, &'static str),
+    /// XDP programs of a device.
+    Xdp(String),
+    /// Rules of the old iptables, in a table of this name.
+    OldRules(String),
     /// A device's MTU, bridge, length of its queue, or whether it is up.
     Device(String),
     /// Which packets take which routing table.
@@ -75,6 +113,9 @@ impl std::fmt::Display for Change {
             Self::Rules(by) => write!(f, "firewall rules (nf_tables, by {by})"),
             Self::Qdisc(device) => write!(f, "queueing disciplines of {device}"),
             Self::Features(device) => write!(f, "offload features of {device}"),
+            Self::Card(device, what) => write!(f, "{what} of {device}"),
+            Self::Xdp(device) => write!(f, "XDP programs of {device}"),
+            Self::OldRules(table) => write!(f, "firewall rules ({table})"),
             Self::Device(device) => write!(f, "MTU, bridge, queue length or state of {device}"),
             Self::Policy => write!(f, "routing rules (ip rule)"),
             Self::Routes => write!(f, "addresses or routes"),
@@ -86,15 +127,43 @@ impl std::fmt::Display for Change {
 
 /// State of a device that forwarding depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Link {
+pub struct Link {
     name: String,
     up: bool,
     mtu: Option<u32>,
     master: Option<u32>,
     queue: Option<u32>,
+    /// The kernel's own words on its programs.
+    xdp: Vec<u8>,
 }
 
 impl Link {
+    /// All devices of the calling thread's network namespace, by number.
+    ///
+    /// # Errors
+    /// What the kernel answered.
+    pub fn all() -> io::Result<BTreeMap<u32, Self>> {
+        let all = Message::new(RTM_GETLINK, NlmF::empty(), &[0; IFINFOMSG], &Attrs::new());
+        let links = Socket::open(NlFamily::Route)?.dump(all)?;
+        Ok(links.iter().filter_map(|body| Self::of(body)).collect())
+    }
+
+    /// The device's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The change since `then`, if there is one.
+    #[must_use]
+    pub fn change_since(&self, then: &Self) -> Option<Change> {
+        match self == then {
+            true => None,
+            false if self.xdp != then.xdp => Some(Change::Xdp(self.name.clone())),
+            false => Some(Change::Device(self.name.clone())),
+        }
+    }
+
     /// Number and state, from a message about a link.
     fn of(body: &[u8]) -> Option<(u32, Self)> {
         let attrs = body.get(IFINFOMSG..)?;
@@ -105,6 +174,7 @@ impl Link {
             mtu: number(IFLA_MTU),
             master: number(IFLA_MASTER),
             queue: number(IFLA_TXQLEN),
+            xdp: attribute(attrs, IFLA_XDP).unwrap_or_default().to_vec(),
         };
         Some((u32_at(body, 4)?, link))
     }
@@ -114,6 +184,8 @@ impl Link {
 pub struct Monitor {
     sockets: Vec<Socket>,
     links: BTreeMap<u32, Link>,
+    /// Number of the ethtool family; no message has the number 0.
+    ethtool: u16,
 }
 
 impl Monitor {
@@ -128,11 +200,18 @@ impl Monitor {
             Ok(socket) => sockets.push(socket),
             Err(error) => log::debug!("nobody tells of nf_tables: {error}"),
         }
+        let ethtool = match listen_to_ethtool() {
+            Ok((socket, family)) => {
+                sockets.push(socket);
+                family
+            }
+            Err(error) => {
+                log::debug!("nobody tells of ethtool's settings: {error}");
+                0
+            }
+        };
         // After the sockets listen, so that nothing falls between.
-        let all = Message::new(RTM_GETLINK, NlmF::empty(), &[0; IFINFOMSG], &Attrs::new());
-        let links = Socket::open(NlFamily::Route)?.dump(all)?;
-        let links = links.iter().filter_map(|body| Link::of(body)).collect();
-        Ok(Self { sockets, links })
+        Ok(Self { sockets, links: Link::all()?, ethtool })
     }
 
     /// Changes since it was opened, or since they were last asked for; each once.
@@ -172,8 +251,15 @@ impl Monitor {
                     Some(_) if event == Some(IFLA_EVENT_FEATURES) => {
                         Some(Change::Features(now.name))
                     }
-                    Some(then) => (*then != now).then_some(Change::Device(now.name)),
+                    Some(then) => now.change_since(then),
                 }
+            }
+            kind if kind == self.ethtool => {
+                let (_, what) = CARD.iter().find(|(number, _)| Some(number) == body.first())?;
+                let header = attribute(body.get(GENLMSGHDR..)?, ETHTOOL_A_HEADER)?;
+                let index = attribute(header, ETHTOOL_A_HEADER_DEV_INDEX);
+                let device = named(index.and_then(|value| u32_at(value, 0))?);
+                Some(Change::Card(device, what))
             }
             kind if ADDRESSES_AND_ROUTES.contains(&kind) => Some(Change::Routes),
             kind if POLICIES.contains(&kind) => Some(Change::Policy),
@@ -206,7 +292,8 @@ mod tests {
     #[test]
     fn each_kind_of_news_is_told_by_what_it_is_about() {
         let link = Link { name: "wan0".into(), up: true, mtu: Some(1500), ..Link::default() };
-        let monitor = Monitor { sockets: vec![], links: BTreeMap::from([(7, link)]) };
+        let links = BTreeMap::from([(7, link)]);
+        let monitor = Monitor { sockets: vec![], links, ethtool: 21 };
         let same = Attrs::new().text(IFLA_IFNAME, "wan0").u32(IFLA_MTU, 1500);
         let of = |kind, header: &[u8], attrs: &Attrs| monitor.change(&notice(kind, header, attrs));
         assert_eq!(of(RTM_NEWLINK, &about(7, IFF_UP), &same), None, "carrier, counters");
@@ -227,6 +314,15 @@ mod tests {
         assert_eq!(told, Some(Change::Rules("nft".into())));
         assert_eq!(of(24, &[], &Attrs::new()), Some(Change::Routes));
         assert_eq!(of(32, &[], &Attrs::new()), Some(Change::Policy));
+        let of_card = Attrs::new().nest(1, &Attrs::new().u32(1, 7).text(2, "wan0"));
+        assert_eq!(
+            of(21, &[17, 1, 0, 0], &of_card),
+            Some(Change::Card("wan0".into(), "ring sizes"))
+        );
+        assert_eq!(of(21, &[27, 1, 0, 0], &of_card), None, "a cable test");
+        let xdp = same.clone().nest(IFLA_XDP, &Attrs::new().bytes(2, &[1]).u32(4, 30));
+        let told = of(RTM_NEWLINK, &about(7, IFF_UP), &xdp);
+        assert_eq!(told, Some(Change::Xdp("wan0".into())));
         assert_eq!(of(RTM_NEWLINK, &[0; 3], &Attrs::new()), None);
         assert_eq!(of(28, &[], &Attrs::new()), None, "neighbours come and go");
     }

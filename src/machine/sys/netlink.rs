@@ -13,7 +13,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with,
 };
 
-use super::socket::ask_for_extended_acks;
+use super::socket::{ask_for_extended_acks, join_group};
 
 /// Length of `struct nlmsghdr`.
 const HEADER: usize = 16;
@@ -272,6 +272,14 @@ impl Socket {
             log::debug!("netlink without extended acknowledgements: {error}");
         }
         Ok(Self { socket, sequence: 1 })
+    }
+
+    /// Takes the messages to one more group, of any number.
+    ///
+    /// # Errors
+    /// ENOENT where there is no such group.
+    pub(super) fn join(&self, group: u32) -> io::Result<()> {
+        join_group(&self.socket, group)
     }
 
     /// Messages that came by themselves since the last call.

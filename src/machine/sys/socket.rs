@@ -16,6 +16,8 @@ const TCP_NOTSENT_LOWAT: i32 = 25;
 
 /// `SOL_NETLINK` (include/linux/socket.h).
 const SOL_NETLINK: i32 = 270;
+/// `NETLINK_ADD_MEMBERSHIP` (the same file as the next).
+const NETLINK_ADD_MEMBERSHIP: i32 = 1;
 /// `NETLINK_EXT_ACK` (include/uapi/linux/netlink.h).
 const NETLINK_EXT_ACK: i32 = 11;
 
@@ -56,7 +58,7 @@ pub struct TcpInfo {
 /// # Errors
 /// EINVAL below 88 or above 32767 bytes (net/ipv4/tcp.c `do_tcp_setsockopt`).
 pub fn set_tcp_maxseg(socket: impl AsFd, bytes: u32) -> io::Result<()> {
-    set_tcp(socket, TCP_MAXSEG, bytes)
+    set(socket, SOL_TCP, TCP_MAXSEG, bytes)
 }
 
 /// Limits the bytes of a connection that wait for their first transmission: what is written beyond
@@ -65,15 +67,14 @@ pub fn set_tcp_maxseg(socket: impl AsFd, bytes: u32) -> io::Result<()> {
 /// # Errors
 /// ENOPROTOOPT before kernel 3.12.
 pub fn set_tcp_notsent_lowat(socket: impl AsFd, bytes: u32) -> io::Result<()> {
-    set_tcp(socket, TCP_NOTSENT_LOWAT, bytes)
+    set(socket, SOL_TCP, TCP_NOTSENT_LOWAT, bytes)
 }
 
-fn set_tcp(socket: impl AsFd, name: i32, value: u32) -> io::Result<()> {
+fn set(socket: impl AsFd, level: i32, name: i32, value: u32) -> io::Result<()> {
     let value = i32::try_from(value).unwrap_or(i32::MAX).to_ne_bytes();
     #[expect(unsafe_code, reason = "setsockopt(2)")]
     // SAFETY: the descriptor is open while it is borrowed, and `value` is as long as said.
-    let answer =
-        unsafe { setsockopt(socket.as_fd().as_raw_fd(), SOL_TCP, name, value.as_ptr(), 4) };
+    let answer = unsafe { setsockopt(socket.as_fd().as_raw_fd(), level, name, value.as_ptr(), 4) };
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -82,13 +83,15 @@ fn set_tcp(socket: impl AsFd, name: i32, value: u32) -> io::Result<()> {
 /// # Errors
 /// ENOPROTOOPT before kernel 4.12.
 pub(super) fn ask_for_extended_acks(socket: impl AsFd) -> io::Result<()> {
-    let on = 1_i32.to_ne_bytes();
-    #[expect(unsafe_code, reason = "setsockopt(2)")]
-    // SAFETY: the descriptor is open while it is borrowed, and `on` is as long as said.
-    let answer = unsafe {
-        setsockopt(socket.as_fd().as_raw_fd(), SOL_NETLINK, NETLINK_EXT_ACK, on.as_ptr(), 4)
-    };
-    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    set(socket, SOL_NETLINK, NETLINK_EXT_ACK, 1)
+}
+
+/// Makes the kernel send a netlink socket the messages to a group.
+///
+/// # Errors
+/// ENOENT where there is no such group.
+pub(super) fn join_group(socket: impl AsFd, group: u32) -> io::Result<()> {
+    set(socket, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group)
 }
 
 /// `SOL_SOCKET`: 1 (include/uapi/asm-generic/socket.h), but for the ports that took over the

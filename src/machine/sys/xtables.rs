@@ -87,6 +87,22 @@ pub fn count(ipv6: bool, table: &str) -> io::Result<IptablesTable> {
     Ok(told)
 }
 
+/// All rules of a table as the kernel keeps them, without what they counted: two answers are equal as
+/// long as the rules are.
+///
+/// # Errors
+/// As [`count`].
+pub fn rules(ipv6: bool, table: &str) -> io::Result<Vec<u8>> {
+    let (layout, _, mut blob) = fetch(ipv6, table)?;
+    let mut at = 0;
+    while let Some((_, next)) = entry(layout, &blob, at) {
+        let counters = at + counters_at(layout);
+        blob.get_mut(counters..counters + 16).into_iter().flatten().for_each(|byte| *byte = 0);
+        at = next;
+    }
+    Ok(blob)
+}
+
 /// The rules and policies of a table that drop, with what they counted.
 ///
 /// # Errors
@@ -340,6 +356,11 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
 }
 
+/// The place of struct xt_counters in a rule: behind `comefrom`, where 64-bit numbers may stand.
+fn counters_at(layout: Layout) -> usize {
+    (layout.offsets + 8).next_multiple_of(align_of::<u64>())
+}
+
 /// The rule at a place, and the place of the next one.
 fn entry(layout: Layout, blob: &[u8], at: usize) -> Option<(Entry, usize)> {
     let rest = blob.get(at..)?;
@@ -350,8 +371,7 @@ fn entry(layout: Layout, blob: &[u8], at: usize) -> Option<(Entry, usize)> {
     let name = text(target.get(2..TARGET - 1)?);
     let word = u32_at(target, TARGET).unwrap_or(0);
     let verdict = i32::from_ne_bytes(word.to_ne_bytes());
-    // struct xt_counters, behind `comefrom`, where 64-bit numbers may stand.
-    let counters = (layout.offsets + 8).next_multiple_of(align_of::<u64>());
+    let counters = counters_at(layout);
     let packets = rest.get(counters..counters + 8).and_then(|b| b.try_into().ok());
     let inverted = rest.get(layout.inverted)? & INVERTED_OUT != 0;
     let outgoing = text(rest.get(layout.addresses + 16..layout.addresses + 32)?);

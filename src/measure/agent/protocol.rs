@@ -16,7 +16,7 @@ use crate::model::party::{Facts, WayOut};
 use crate::model::units::{BitRate, CpuId};
 
 /// Both sides must speak the same.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// The longest line before the other side has proven anything.
 pub const GREETING_BYTES: usize = 1024;
 /// The longest request.
@@ -94,6 +94,10 @@ pub enum Request {
     Spin(bool),
     /// Current counts of the spinners.
     Progress,
+    /// Begins to watch the set-up, until `held`; true for a router, whose interrupts count too.
+    Hold(bool),
+    /// Says what changed since `hold`, also if it was put back.
+    Held,
 }
 
 /// Answer of the agent.
@@ -118,6 +122,8 @@ pub enum Answer {
     Probed(Histogram),
     /// Answer to `progress`: the agent's monotonic clock in nanoseconds, and each spinner's count.
     Progress(u64, Vec<(CpuId, u64)>),
+    /// Answer to `held`: changes that forwarding may depend on, then the others.
+    Changed(Vec<String>, Vec<String>),
     /// Answer to `quiet` that has to be asked again.
     Later,
     /// Answer to every other request.
@@ -412,9 +418,9 @@ fn put_pairs(words: Words, pairs: &BTreeMap<String, String>) -> Words {
 }
 
 /// The first words of requests, in the order of [`Request::read`].
-const REQUESTS: [&str; 16] = [
+const REQUESTS: [&str; 18] = [
     "facts", "settings", "clock", "sample", "listen", "open", "go", "watch", "quiet", "finish",
-    "echo", "probe", "window", "probed", "spin", "progress",
+    "echo", "probe", "window", "probed", "spin", "progress", "hold", "held",
 ];
 
 impl Message for Request {
@@ -438,6 +444,8 @@ impl Message for Request {
             Self::Probed => Words::of("probed"),
             Self::Spin(on) => Words::of("spin").flag(*on),
             Self::Progress => Words::of("progress"),
+            Self::Hold(router) => Words::of("hold").flag(*router),
+            Self::Held => Words::of("held"),
         }
     }
 
@@ -473,15 +481,17 @@ impl Message for Request {
             12 => Self::Window(words.flag()?),
             13 => Self::Probed,
             14 => Self::Spin(words.flag()?),
-            _ => Self::Progress,
+            15 => Self::Progress,
+            16 => Self::Hold(words.flag()?),
+            _ => Self::Held,
         })
     }
 }
 
 /// The first words of answers, in the order of [`Answer::read`].
-const ANSWERS: [&str; 12] = [
+const ANSWERS: [&str; 13] = [
     "welcome", "facts", "settings", "clock", "sample", "ports", "half", "done", "probed",
-    "progress", "later", "failed",
+    "progress", "later", "changed", "failed",
 ];
 
 impl Message for Answer {
@@ -496,6 +506,10 @@ impl Message for Answer {
             Self::Sample(files) => put_pairs(Words::of("sample"), files),
             Self::Ports(ports) => put_all(Words::of("ports"), ports),
             Self::Half(half) => put_half(half),
+            Self::Changed(differing, noted) => {
+                let words = Words::of("changed").add(&differing.len());
+                differing.iter().chain(noted).fold(words, |words, text| words.text(text))
+            }
             Self::Later => Words::of("later"),
             Self::Done => Words::of("done"),
             Self::Probed(seen) => {
@@ -544,6 +558,17 @@ impl Message for Answer {
                 Self::Progress(at, counts)
             }
             10 => Self::Later,
+            11 => {
+                let (mut all, differing) = (Vec::new(), words.small::<usize>()?);
+                while !words.is_over() {
+                    all.push(words.shown()?);
+                }
+                if differing > all.len() {
+                    return Err("fewer changes than it says".into());
+                }
+                let noted = all.split_off(differing);
+                Self::Changed(all, noted)
+            }
             _ => {
                 let (code, what) = (words.small()?, words.text()?);
                 Self::Failed(Failure { code, what, hint: words.text()? })

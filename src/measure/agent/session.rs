@@ -1,5 +1,6 @@
 //! One controller at an agent: its greeting, its requests, its end.
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use crate::measure::load::half::{End, Local, Run, SocketPlace};
 use crate::measure::load::latency::{Echo, Prober};
 use crate::measure::load::partner::{Key, Secret};
 use crate::measure::load::spinner::Spinners;
+use crate::measure::sample::{Held, Settings, Watched};
 use crate::model::cpuset::CpuSet;
 use crate::model::histogram::Histogram;
 
@@ -154,6 +156,8 @@ pub(super) struct Session {
     echo: Option<Echo>,
     prober: Option<Prober>,
     spinners: Option<Spinners>,
+    /// Set-up as it was, if it is a router's, and settings that have been others since.
+    held: Option<(Held, bool, BTreeSet<String>)>,
 }
 
 impl Session {
@@ -171,6 +175,20 @@ impl Session {
             echo: None,
             prober: None,
             spinners: None,
+            held: None,
+        }
+    }
+
+    fn watched(&self, router: bool) -> Watched {
+        Watched { name: "", host: self.host.clone(), interrupts: router }
+    }
+
+    /// Looks whether settings are others than they were, now that somebody asks for something anyway.
+    fn look(&mut self) {
+        if let Some((held, _, seen)) = &mut self.held
+            && let Some(then) = held.settings()
+        {
+            seen.extend(Settings::read(&self.host).changed_since(then));
         }
     }
 
@@ -238,7 +256,23 @@ impl Session {
                 let now = nanoseconds(clock::monotonic());
                 Ok(Answer::Clock(now, clock::wall_milliseconds()))
             }
-            Request::Sample(devices) => facts::sample(&self.host, &devices).map(Answer::Sample),
+            Request::Sample(devices) => {
+                self.look();
+                facts::sample(&self.host, &devices).map(Answer::Sample)
+            }
+            Request::Hold(router) => {
+                let held = Held::before(&[self.watched(router)]);
+                self.held = Some((held, router, BTreeSet::new()));
+                Ok(Answer::Done)
+            }
+            Request::Held => {
+                let Some((before, router, mut seen)) = self.held.take() else {
+                    return Err(Error::usage("held", "nothing was to be held"));
+                };
+                let not_held = Held::after(&[self.watched(router)]).since(&before);
+                seen.extend(not_held.differing);
+                Ok(Answer::Changed(seen.into_iter().collect(), not_held.noted))
+            }
             Request::Listen(run) => {
                 self.limits.check(&run)?;
                 self.limit(clock::monotonic());

@@ -7,12 +7,12 @@ use super::rules::DeviceFacts;
 use super::series::Reading;
 use super::{Context, device, told};
 use crate::error::{Error, Result};
-use crate::machine::host::{Change, Live, Monitor};
+use crate::machine::host::Live;
 use crate::measure::lab;
 use crate::measure::load::latency::{self, Probing};
 use crate::measure::load::spinner::{Spinners, Spinning};
 use crate::measure::load::{self, LoadResult, LoadSpec, Moment};
-use crate::measure::sample::{DeviceCounters, DevicesUse, Health, Settings};
+use crate::measure::sample::{DeviceCounters, DevicesUse, Health, Held, NotHeld, Watched};
 use crate::model::measurement::{Direction, EvidenceClass, Experiment, Measurement, Protocol};
 use crate::model::units::BitRate;
 
@@ -109,70 +109,12 @@ pub enum Edge {
 pub struct Around {
     /// The router's devices.
     pub(super) devices: DeviceCounters,
-    /// State that must stay the same during the run.
+    /// State that must stay the same during the run, of hosts on this machine.
     pub(super) held: Held,
+    /// Changes that agents saw on other machines.
+    pub(super) told: NotHeld,
     /// Bytes that were said so far beside loads, and that may have passed the router.
     pub(super) talked: u64,
-}
-
-/// Health and settings, which must stay the same while something is measured.
-#[derive(Default)]
-pub struct Held {
-    pub(super) health: Health,
-    pub(super) settings: Settings,
-    /// Those of the ends that send and receive, as far as they are on this machine.
-    ends: Vec<(&'static str, Settings)>,
-    /// Listeners to what changes the set-up of the router and of those ends.
-    monitors: Vec<(&'static str, Monitor)>,
-}
-
-/// Changes to state that should have stayed the same.
-pub(super) struct NotHeld {
-    pub(super) throttled: Vec<String>,
-    pub(super) differing: Vec<String>,
-    /// Changes that need not concern the load.
-    pub(super) noted: Vec<String>,
-}
-
-impl Held {
-    /// Reads a router and the ends that send and receive, and listens from before the run on.
-    pub(super) fn read(router: &Live, ends: &[(&'static str, Live)], edge: Edge) -> Self {
-        let mut monitors = Vec::new();
-        if edge == Edge::Before {
-            let hosts = std::iter::once(("the router", router));
-            for (who, host) in hosts.chain(ends.iter().map(|(who, host)| (*who, host))) {
-                match host.monitor() {
-                    Ok(monitor) => monitors.push((who, monitor)),
-                    Err(error) => log::debug!("changes of {who} are not heard of: {error}"),
-                }
-            }
-        }
-        Self {
-            health: Health::read(router),
-            settings: Settings::with_interrupts(router),
-            ends: ends.iter().map(|(who, host)| (*who, Settings::read(host))).collect(),
-            monitors,
-        }
-    }
-
-    pub(super) fn since(&self, before: &Self) -> NotHeld {
-        let mut differing = self.settings.changed_since(&before.settings);
-        for ((who, now), (_, then)) in self.ends.iter().zip(&before.ends) {
-            differing.extend(now.changed_since(then).iter().map(|what| format!("{who}: {what}")));
-        }
-        let heard = before.monitors.iter();
-        let heard = heard.flat_map(|(who, monitor)| monitor.seen().into_iter().map(|c| (*who, c)));
-        let (of_forwarding, noted): (Vec<_>, Vec<_>) =
-            heard.partition(|(_, change)| change.is_of_forwarding());
-        let told =
-            |(who, change): (&str, Change)| format!("{who}: {change} changed during the run");
-        differing.extend(of_forwarding.into_iter().map(told));
-        NotHeld {
-            throttled: self.health.throttled_since(&before.health),
-            differing,
-            noted: noted.into_iter().map(told).collect(),
-        }
-    }
 }
 
 /// Packets of a stream beside its data: greetings, ends and answers, some of them repeated.
@@ -212,10 +154,21 @@ impl Generate for Context {
 impl Observe for Context {
     fn around(&self, edge: Edge) -> Result<Around> {
         let devices = told(DeviceCounters::read(&self.router, &self.devices()))?;
-        let end = |netns| Live::in_netns(std::sync::Arc::clone(netns));
-        let ends =
-            [("the LAN's host", end(&self.ends.lan)), ("the WAN's host", end(&self.ends.wan))];
-        Ok(Around { devices, held: Held::read(&self.router, &ends, edge), talked: 0 })
+        let end = |name, netns| Watched {
+            name,
+            host: Live::in_netns(std::sync::Arc::clone(netns)),
+            interrupts: false,
+        };
+        let hosts = [
+            Watched { name: "the router", host: self.router.clone(), interrupts: true },
+            end("the LAN's host", &self.ends.lan),
+            end("the WAN's host", &self.ends.wan),
+        ];
+        let held = match edge {
+            Edge::Before => Held::before(&hosts),
+            Edge::After => Held::after(&hosts),
+        };
+        Ok(Around { devices, held, told: NotHeld::default(), talked: 0 })
     }
 
     fn reading(&self, moment: Moment) -> Result<Reading> {

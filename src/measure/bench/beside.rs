@@ -42,7 +42,8 @@ pub struct Latency {
     pub p999: Option<f64>,
     /// Probes sent.
     pub probes: u64,
-    /// Probes that were not back within a second.
+    /// Probes that were not back when there was no more hope: four times the longest round trip after
+    /// the last was sent, but a second at least, and ten at most.
     pub lost: u64,
     /// Probes a second, as it came out; [`LatencyBeside::asked`] were asked for.
     pub rate: f64,
@@ -149,13 +150,13 @@ pub fn probed(
     stop: &AtomicBool,
 ) -> Result<(Measurement, Option<Histogram>)> {
     let probe = bed.probe()?;
-    let measured = measure_with(bed, spec, stop, &mut |moment| {
+    let measured = measure_with(bed, spec, stop, latency::TALK, &mut |moment| {
         if moment != Moment::Within {
             probe.window(moment == Moment::WindowOpens);
         }
     });
     let loaded = probe.finish();
-    let measured = measured?;
+    let (measured, _) = measured?;
     match loaded {
         Err(_) if !measured.is_valid() => Ok((measured, None)),
         loaded => Ok((measured, Some(loaded?))),
@@ -180,7 +181,7 @@ pub fn with_headroom(
     let over = AtomicBool::new(false);
     let (measured, slices) = std::thread::scope(|scope| {
         let sampler = scope.spawn(|| slices(spinners, &inside, &over));
-        let measured = measure_with(bed, spec, stop, &mut |moment| {
+        let measured = measure_with(bed, spec, stop, 0.0, &mut |moment| {
             if moment != Moment::Within {
                 edges.extend(spinners.progress());
             }
@@ -189,7 +190,7 @@ pub fn with_headroom(
         over.store(true, Ordering::Relaxed);
         (measured, sampler.join().unwrap_or_default())
     });
-    let measured = measured?;
+    let (measured, _) = measured?;
     // Of the last window, where there was more than one.
     let [.., open, close] = edges.as_slice() else { return Ok((measured, None)) };
     let beside = close.since(open);

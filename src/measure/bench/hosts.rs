@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::bed::{Around, Bed, BedFacts, Edge, Generate, Held, Observe};
+use super::bed::{Around, Bed, BedFacts, Edge, Generate, Observe};
 use super::rules::DeviceFacts;
 use super::series::{Beside, Reading};
 use crate::error::{Error, ExitCode, Result};
@@ -24,7 +24,7 @@ use crate::measure::load::latency::Probing;
 use crate::measure::load::partner::Secret;
 use crate::measure::load::spinner::Spinning;
 use crate::measure::load::{LoadResult, LoadSpec, Moment};
-use crate::measure::sample::DevicesUse;
+use crate::measure::sample::{DevicesUse, Held, NotHeld};
 use crate::model::measurement::{
     CpuUse, Direction, EvidenceClass, Experiment, Measurement, Refusal, RefusalCode,
 };
@@ -136,6 +136,22 @@ impl Hosts {
             .map(|name| format!("{name}: {} became {}", show(then.get(name)), show(now.get(name))))
             .map(|line| plain(line.as_bytes(), 400))
             .collect())
+    }
+
+    /// Changes that the agents have seen since they were told to hold their machines' set-up. An agent
+    /// that is lost is reported by the load.
+    fn told(&self) -> NotHeld {
+        let mut told = NotHeld::default();
+        for (party, agent) in self.parties.iter().zip(self.agents.iter()) {
+            let Ok(Answer::Changed(differing, noted)) = agent.ask(&Request::Held) else { continue };
+            let named = |what: String| match party.role {
+                PartyRole::Router => format!("router: {what}"),
+                end => format!("{end} host: {what}"),
+            };
+            told.differing.extend(differing.into_iter().map(named));
+            told.noted.extend(noted.into_iter().map(named));
+        }
+        told
     }
 
     /// The router's way to the LAN (true) or to the WAN.
@@ -310,6 +326,9 @@ impl Observe for Hosts {
         let talked = self.all_said();
         if edge == Edge::Before {
             self.seen().clear();
+            for (party, agent) in self.parties.iter().zip(self.agents.iter()) {
+                agent.ask(&Request::Hold(party.role == PartyRole::Router))?;
+            }
         }
         let samples = match self.samples() {
             Ok(samples) => samples,
@@ -319,13 +338,10 @@ impl Observe for Hosts {
         self.seen().push(samples.clone());
         let router = samples.router.map(|router| (router.devices, router.health));
         let (devices, health) = router.unwrap_or_default();
-        // All settings of another machine are compared in `conclude`, by another request.
-        let mut held =
-            if self.here { Held::read(&Live::here(), &[], edge) } else { Held::default() };
-        held.health = health;
+        let told = if edge == Edge::After { self.told() } else { NotHeld::default() };
         // The samples themselves are said within the run, at both of its ends.
         let talked = if edge == Edge::Before { talked } else { self.all_said() };
-        Ok(Around { devices, held, talked })
+        Ok(Around { devices, held: Held::default().with_health(health), told, talked })
     }
 
     fn reading(&self, moment: Moment) -> Result<Reading> {
@@ -340,8 +356,9 @@ impl Observe for Hosts {
             })
         };
         let (cpus, devices) = router.map(|s| (s.cpus, s.devices)).unwrap_or_default();
-        let beside =
-            if self.here { Beside::look(&Live::here(), moment) } else { Beside::default() };
+        // On a machine that is host and router at once nobody knows whose programs are whose.
+        let alone = self.here && !self.shared && moment != Moment::Within;
+        let beside = if alone { Beside::look(&Live::here(), moment) } else { Beside::default() };
         Ok(Reading { cpus, devices, beside })
     }
 
@@ -375,6 +392,7 @@ impl Observe for Hosts {
     }
 
     fn conclude(&self, _: &LoadSpec, _: Option<u64>, measured: &mut Measurement) {
+        let known = measured.refusals.iter().any(|r| r.code == RefusalCode::SettingsDiffer);
         let mut refuse = |code, why| measured.refusals.push(Refusal { code, why });
         let hosts = [
             (PartyRole::Lan, self.edges(|all| &all.lan)),
@@ -404,7 +422,7 @@ impl Observe for Hosts {
             }
         }
         match self.changed() {
-            Ok(changed) if changed.is_empty() => {}
+            Ok(changed) if changed.is_empty() || known => {}
             Ok(changed) => refuse(RefusalCode::SettingsDiffer, changed.join("; ")),
             Err(error) => {
                 let why = format!("whether the router's settings stayed is not known: {error}");

@@ -34,7 +34,7 @@ use crate::model::cpuset::CpuSet;
 use crate::model::measurement::{DeviceUse, Direction, Flow, Measurement, Protocol, SideFigures};
 use crate::model::starved::{Rates, starved};
 use crate::model::units::BitRate;
-pub use bed::{Around, Bed, BedFacts, Edge, Generate, Held, Observe};
+pub use bed::{Around, Bed, BedFacts, Edge, Generate, Observe};
 use rules::{DeviceFacts, Facts, FlowFacts};
 
 /// Quiet time before a run, so that the last one's connections are closed on both sides.
@@ -119,19 +119,42 @@ impl Context {
 /// # Errors
 /// As [`crate::measure::load::run`]; not supported or not permitted if counters can't be read.
 pub fn measure(bed: &dyn Bed, spec: &LoadSpec, stop: &AtomicBool) -> Result<Measurement> {
-    measure_with(bed, spec, stop, &mut |_| ())
+    measure_with(bed, spec, stop, 0.0, &mut |_| ()).map(|(measured, _)| measured)
+}
+
+/// Measures each of the directions once, and the load with a window that does for the line that all of
+/// these have seen: for many measurements that are to have the same.
+///
+/// # Errors
+/// As [`measure`].
+pub fn fitted(
+    bed: &dyn Bed,
+    spec: &LoadSpec,
+    directions: &[Direction],
+    stop: &AtomicBool,
+) -> Result<(LoadSpec, Vec<Measurement>)> {
+    let (mut fitted, mut runs) = (spec.clone(), Vec::new());
+    for &direction in directions {
+        let stretched = LoadSpec { direction, stretch: true, ..fitted.clone() };
+        let (run, used) = measure_with(bed, &stretched, stop, 0.0, &mut |_| ())?;
+        (fitted.seconds, fitted.omit) = (used.seconds, used.omit);
+        runs.push(run);
+    }
+    Ok((fitted, runs))
 }
 
 /// [`measure`], telling `on` of each [`Moment`] from the calling thread; with a longer window where
-/// the line turns out to need it. `on` then hears of every window, and the last one is meant.
+/// the line turns out to need it: then it is in the load that is returned, `on` hears of every
+/// window, and the last one is meant. `talk` is the bytes a second, each way, that go beside the load.
 fn measure_with(
     bed: &dyn Bed,
     spec: &LoadSpec,
     stop: &AtomicBool,
+    talk: f64,
     on: &mut dyn FnMut(Moment),
-) -> Result<Measurement> {
+) -> Result<(Measurement, LoadSpec)> {
     let mut spec = spec.clone();
-    let (mut measured, mut longer) = measure_once(bed, &spec, stop, on)?;
+    let (mut measured, mut longer) = measure_once(bed, &spec, stop, talk, on)?;
     let (mut notes, mut tries) = (Vec::new(), 0);
     while let Some((again, why)) = longer {
         let words = format!("{:.1} s after {:.1} s", again.seconds, again.omit);
@@ -139,7 +162,7 @@ fn measure_with(
         let failed = if tries == WINDOWS {
             format!("as much as {WINDOWS} longer ones have led to")
         } else {
-            match measure_once(bed, &again, stop, on) {
+            match measure_once(bed, &again, stop, talk, on) {
                 Ok(done) => {
                     notes
                         .push(format!("{short}, was too short for this line ({why}): now {words}"));
@@ -155,7 +178,7 @@ fn measure_with(
         break;
     }
     measured.notes.extend(notes);
-    Ok(measured)
+    Ok((measured, spec))
 }
 
 /// Measures with the window that was asked for; and the longer one that the line needs, with why.
@@ -163,6 +186,7 @@ fn measure_once(
     bed: &dyn Bed,
     spec: &LoadSpec,
     stop: &AtomicBool,
+    talk: f64,
     on: &mut dyn FnMut(Moment),
 ) -> Result<(Measurement, Option<(LoadSpec, String)>)> {
     spec.check()?;
@@ -191,12 +215,16 @@ fn measure_once(
     let readings = readings.into_iter().collect::<Result<Vec<_>>>()?;
     let cpus = series::cpus(&readings);
     let mut not_held = after.held.since(&before.held);
-    for changed in series::changed(&readings, &before.held.settings) {
+    let within =
+        before.held.settings().map(|then| series::changed(&readings, then)).unwrap_or_default();
+    for changed in within.into_iter().chain(after.told.differing) {
         if !not_held.differing.contains(&changed) {
             not_held.differing.push(changed);
         }
     }
+    not_held.noted.extend(after.told.noted);
     let talked = after.talked.saturating_sub(before.talked);
+    let talked = talked + (talk * load.total_seconds.max(0.0)) as u64;
     let facts = Facts {
         interrupted: load.interrupted || stop.load(Ordering::Relaxed),
         throttled: std::mem::take(&mut not_held.throttled),
@@ -221,7 +249,9 @@ fn measure_once(
     };
     let forwarding = rules::forwarding(&measured.cpus);
     let others = series::others(&readings, &forwarding);
-    measured.notes.extend(rules::disturbances(&measured, &forwarding, others.as_ref()));
+    let disturbed =
+        rules::disturbances(&mut measured, spec.rate.is_some(), &forwarding, others.as_ref());
+    measured.notes.extend(disturbed);
     measured.notes.extend(not_held.noted);
     bed.conclude(spec, carried, &mut measured);
     Ok((measured, window::longer(spec, &load)))

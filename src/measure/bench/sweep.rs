@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::{Bed, measure};
+use super::{Bed, measure, measure_with};
 use crate::error::{Error, ExitCode, Result};
 use crate::machine::host::clock;
 use crate::measure::load::{LoadSpec, MIN_DATAGRAM, Sender};
@@ -108,14 +108,12 @@ impl Sweeper<'_> {
         Ok(point)
     }
 
-    /// Bulk TCP; `size` is the MSS, or else the MTU that the lab was built with.
-    ///
-    /// # Errors
-    /// As [`measure`].
-    pub fn tcp(&mut self, size: u32, mss: Option<u32>, seconds: f64) -> Result<SweepPoint> {
-        let mut spec = LoadSpec::tcp(self.direction, self.streams, seconds, TCP_OMIT);
-        spec.mss = mss;
-        let run = measure(self.bed, &spec, self.stop)?;
+    /// Bulk TCP by `load`, whose window grows where the line needs it; `size` is the MSS, or else the
+    /// MTU that the lab was built with.
+    fn tcp(&mut self, size: u32, mss: Option<u32>, load: &mut LoadSpec) -> Result<SweepPoint> {
+        load.mss = mss;
+        let (run, used) = measure_with(self.bed, load, self.stop, 0.0, &mut |_| ())?;
+        *load = used;
         let goodput = run.rate();
         let payload = run.packet_bytes - TCP_HEADERS;
         let point = SweepPoint {
@@ -165,10 +163,11 @@ impl Sweeper<'_> {
         Ok(SweepEnd::Complete)
     }
 
-    /// Bulk TCP once per size and repeat, as [`Self::series`] does.
+    /// Bulk TCP once per size and repeat, as [`Self::series`] does. On a slow or long line the window
+    /// of all that follow is what the first ones turned out to need.
     ///
     /// # Errors
-    /// As [`Self::tcp`].
+    /// As [`measure`].
     pub fn tcp_series(
         &mut self,
         sizes: &[(u32, Option<u32>)],
@@ -177,12 +176,14 @@ impl Sweeper<'_> {
         points: &mut Vec<SweepPoint>,
     ) -> Result<SweepEnd> {
         let mut order = sizes.to_vec();
+        let load = LoadSpec::tcp(self.direction, self.streams, seconds, TCP_OMIT);
+        let mut load = LoadSpec { stretch: true, ..load };
         for _ in 0..repeats {
             for &(size, mss) in &order {
-                if let Some(halt) = self.halt(seconds) {
+                if let Some(halt) = self.halt(load.seconds) {
                     return Ok(halt);
                 }
-                match kept(self.tcp(size, mss, seconds))? {
+                match kept(self.tcp(size, mss, &mut load))? {
                     Some(point) => points.push(point),
                     None => return Ok(SweepEnd::Interrupted),
                 }

@@ -15,6 +15,7 @@
 //! counters are the router's.
 
 mod health;
+mod held;
 mod programs;
 mod sensors;
 mod settings;
@@ -25,6 +26,7 @@ use std::path::Path;
 use std::time::Duration;
 
 pub use health::Health;
+pub use held::{Held, NotHeld, Watched};
 pub use programs::{Others, Programs};
 pub use settings::Settings;
 pub use telemetry::{Telemetry, Watch};

@@ -227,7 +227,8 @@ fn three_hosts_measure_through_nat_and_the_router_is_watched() {
     assert_eq!(ways, ["down", "up", "both"]);
     for run in runs {
         // How the directions share a busy machine is not the point.
-        let kinds: Vec<_> = kinds(run).into_iter().filter(|k| k != "direction-starved").collect();
+        let busy = ["direction-starved", "unsteady"];
+        let kinds: Vec<_> = kinds(run).into_iter().filter(|k| !busy.contains(&&**k)).collect();
         assert_eq!(kinds, Vec::<String>::new(), "{run}");
         for flow in run["flows"].as_array().unwrap() {
             assert!(flow["goodput"].as_f64().unwrap() > 1e6, "{run}");

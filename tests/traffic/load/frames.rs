@@ -136,12 +136,21 @@ fn each_datagram_is_one_packet_of_the_size_that_was_asked_for() {
         (Sender::Packet, 18),
         (Sender::Packet, 1471),
         (Sender::Xdp, 19),
+        (Sender::Xdp, 1471),
     ] {
         let rate = Some(BitRate(1000.0 * size as f64 * 8.0));
         let spec = LoadSpec { datagram: size, rate, ..small(Direction::Up, 1, sender) };
         let (measured, frames) = on_the_wire(&lab, &spec);
         let flow = &measured.flows[0];
         let sent = flow.received.unwrap() + flow.lost.unwrap();
+        // What is seen are frames of this sender, and of no other that stood in for it.
+        let by = flow.sent_by.as_deref().unwrap_or("sockets");
+        let expected = match sender {
+            Sender::Xdp if xdp => "AF_XDP",
+            Sender::Xdp | Sender::Packet => "AF_PACKET",
+            _ => "sockets",
+        };
+        assert!(by.starts_with(expected), "{sender:?}: {by}");
         assert_eq!(frames.len() as u64, sent, "{sender:?} of {size}: {measured:?}");
         for (number, frame) in frames.iter().enumerate() {
             let (ip, udp) = frame[14..].split_at(20);
