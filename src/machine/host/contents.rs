@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(told(of(card(256, 2, &[0, 1]), b"accept")), [of_card("channels")]);
         assert_eq!(told(of(card(256, 4, &[0, 0]), b"accept")), [of_card("RSS tables or keys")]);
         let rules = Change::OldRules("iptables filter".into());
-        assert_eq!(told(of(card(256, 4, &[0, 1]), b"drop")), [rules.clone()]);
+        assert_eq!(told(of(card(256, 4, &[0, 1]), b"drop")), std::slice::from_ref(&rules));
         assert!(told(Contents::default()).contains(&rules), "a table that went");
     }
 }

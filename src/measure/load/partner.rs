@@ -14,12 +14,14 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
 use super::half::Side;
 use super::udp::{HEADER, kind, message};
+use crate::machine::host::clock;
 
 /// Bytes of a side's number.
 pub(super) const NONCE: usize = 16;
@@ -70,6 +72,9 @@ pub(super) fn nonce() -> io::Result<Nonce> {
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(bytes)
 }
+
+/// Time after which a greeting that nobody answered is sent again: over a long line many are under way.
+const AGAIN: Duration = Duration::from_millis(100);
 
 impl Key {
     /// The key of the run of that number.
@@ -132,12 +137,15 @@ impl Key {
         let near = nonce()?;
         let mut ours = self.packet(HELLO, &near, &[0; NONCE], &[]);
         let mut buffer = [0; MESSAGE + 1];
+        let (mut due, mut met) = (Duration::ZERO, None);
         loop {
             go_on()?;
+            let now = clock::monotonic();
             // A refusal (ICMP) of an earlier greeting may surface at any call: try again.
-            let Ok(length) = socket.send(&ours).and_then(|_| socket.recv(&mut buffer)) else {
-                continue;
-            };
+            if now >= due && socket.send(&ours).is_ok() {
+                due = now + AGAIN;
+            }
+            let Ok(length) = socket.recv(&mut buffer) else { continue };
             let packet = buffer.get(..length).unwrap_or_default();
             let Some((kind, _, far, proof)) = self.parts(packet).filter(|p| p.1 == near) else {
                 continue;
@@ -147,7 +155,9 @@ impl Key {
                 continue;
             }
             match kind {
-                CHALLENGE => {
+                // One is answered at once, whatever there were of them in a long line.
+                CHALLENGE if met != Some(far) => {
+                    (due, met) = (Duration::ZERO, Some(far));
                     let proof = self.proof(Side::Lan, ANSWER, &near, &far);
                     ours = self.packet(ANSWER, &near, &far, &proof);
                 }
