@@ -75,6 +75,7 @@ test('a captured router is drawn as it is', { skip: NO_PROGRAM }, () => {
 	assert.deepEqual(router.devices[0].ways, [{ queues: [0], taken: [0], rps: [], fixed: true }]);
 	assert.equal(router.cpus.length, 8);
 	assert.equal(model.busiest(router, undefined).cpu, 0);
+	assert.match(plan.expects, /^expected gain: about \d/);
 	assert.ok(model.changesOf(plan.plan).length > 0);
 	assert.ok(model.changesOf(plan.plan).every((change) => model.valueText(change.after) !== model.valueText(change.before)));
 });
