@@ -349,13 +349,16 @@ class Page {
 	}
 
 	async refresh() {
-		const [status, show] = [await this.ask('status'), await this.ask('show')];
+		const [status, show, check] = [await this.ask('status'), await this.ask('show'), await this.ask('check')];
 		if (status) {
 			this.state(status);
 		}
 		if (show) {
 			this.seen = routerOf(show);
 			this.drawing();
+		}
+		if (check) {
+			this.findings(check);
 		}
 	}
 
