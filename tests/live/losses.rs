@@ -155,6 +155,29 @@ fn rules_that_drop_are_named_with_what_they_dropped() {
     assert_eq!((seen.0.balance.forwarded, seen.0.balance.lost), (10, 55), "{:#?}", seen.0.balance);
     assert_eq!(seen.0.lost(), (55, 0));
     balanced(&seen);
+    // A named counter, and a map whose elements count.
+    for rule in [
+        "nft add counter inet losses gone",
+        "nft add rule inet losses f udp dport 5 counter name gone drop",
+        "nft add rule inet losses f udp dport 4 counter name gone drop",
+        "nft add map inet losses ports { type inet_service : verdict ; counter ; }",
+        "nft add element inet losses ports { 3 : drop , 2 : jump sub }",
+        "nft add rule inet losses f udp dport vmap @ports",
+    ] {
+        assert!(run(&router, rule), "{rule}");
+    }
+    let seen = watch(&router, || {
+        for (port, count) in [(5, 6), (4, 7), (3, 8), (2, 9)] {
+            send(lan, WAN_ADDRESS, port, count, 64);
+        }
+    });
+    let by = |end: &str| {
+        let one = seen.0.entries.iter().find(|e| e.place.ends_with(end) && e.count() > 0);
+        one.unwrap_or_else(|| panic!("no {end} in {:#?}", seen.0.entries)).watched
+    };
+    assert_eq!((by("counter gone"), by("map ports")), (Some(13), Some(8)));
+    assert_eq!((seen.0.balance.forwarded, seen.0.balance.lost), (0, 30), "{:#?}", seen.0.balance);
+    balanced(&seen);
     // The old iptables counts by itself; not every kernel has it.
     if run(&router, "iptables-legacy -A FORWARD -p udp --dport 6 -j DROP") {
         let seen = watch(&router, || send(lan, WAN_ADDRESS, 6, 12, 64));
@@ -198,6 +221,29 @@ fn a_forgotten_shaper_is_named_with_its_rate_and_what_it_dropped() {
     assert!(dropped.watched.unwrap() > 50, "{dropped:?}");
     assert!(entry(&seen.0, Stage::Qdisc, "overlimits").watched.unwrap() > 0);
     assert_eq!(seen.0.balance.lost_behind, dropped.watched.unwrap(), "{:#?}", seen.0.balance);
+    balanced(&seen);
+}
+
+#[test]
+fn a_shaper_in_a_class_is_named_with_its_class() {
+    need_root!();
+    let (router, _open) = router("losses-class");
+    let lan = &router.lab.lan;
+    let tbf = "tc qdisc add dev wan0 parent 1:3 tbf rate 160kbit burst 3000 limit 4000";
+    let all = "tc filter add dev wan0 parent 1: matchall classid 1:3";
+    if !(run(&router, "tc qdisc add dev wan0 root handle 1: prio")
+        && run(&router, tbf)
+        && run(&router, all))
+    {
+        eprintln!("SKIPPED a_shaper_in_a_class: this kernel has no prio, tbf or matchall");
+        return;
+    }
+    let seen = watch(&router, || send(lan, WAN_ADDRESS, 9, 100, 64));
+    let lost: Vec<_> = seen.0.entries.iter().filter(|e| e.kind == Kind::Lost).collect();
+    let [one] = lost.as_slice() else { panic!("{lost:#?}") };
+    assert_eq!(one.place, "wan0 class 1:3 tbf 160 kbit/s inner");
+    assert!(one.watched.unwrap() > 50, "{one:?}");
+    assert_eq!(seen.0.balance.lost_behind, one.watched.unwrap(), "{:#?}", seen.0.balance);
     balanced(&seen);
 }
 

@@ -142,8 +142,8 @@ pub fn ledger(now: &Reading, before: Option<(&Reading, f64)>) -> Ledger {
         let then = then.counts.get(counter).copied().unwrap_or(0);
         Some(counted(value, then).0)
     };
-    let specific = specific_errors(&now.counts);
-    let before_specific = before.map(|(then, _)| specific_errors(&then.counts));
+    let specific = parts(&now.counts);
+    let before_specific = before.map(|(then, _)| parts(&then.counts));
     let mut entries = Vec::new();
     for (counter, value) in &now.counts {
         let Some((stage, kind, part, [means, remedy])) = meaning(counter, &now.counts) else {
@@ -205,8 +205,14 @@ type Meaning = (Stage, Kind, Part, [&'static str; 2]);
 
 fn meaning(counter: &Counter, all: &BTreeMap<Counter, u64>) -> Option<Meaning> {
     if counter.source == Source::Driver {
-        let (stage, kind, words) = of_driver(&counter.name);
-        return Some((stage, kind, Part::Before, words));
+        let own = |name: &str| {
+            let place = counter.place.clone();
+            let own = Counter { source: Source::Device, place, name: name.to_owned() };
+            all.get(&own).copied().unwrap_or(0)
+        };
+        let (stage, kind, words) = of_driver(&counter.name, own);
+        let part = if stage == Stage::Transmit { Part::Behind } else { Part::Before };
+        return Some((stage, kind, part, words));
     }
     let class = CLASSES.iter().find(|c| c.source == counter.source && c.name == counter.name)?;
     let (mut stage, mut kind) = (class.stage, class.kind);
@@ -225,16 +231,35 @@ fn meaning(counter: &Counter, all: &BTreeMap<Counter, u64>) -> Option<Meaning> {
         let kind = if kind == Kind::Lost { Kind::ByRule } else { kind };
         return Some((Stage::Ingress, kind, Part::Before, words));
     }
-    // What stands in another is counted by it too.
-    if counter.source == Source::Qdisc && counter.place.ends_with(" inner") && kind == Kind::Lost {
+    // What stands in another is counted by it too; a shaper's loss counts where it stands.
+    if counter.source == Source::Qdisc
+        && counter.place.ends_with(" inner")
+        && kind == Kind::Lost
+        && above(counter, all).is_none()
+    {
         kind = Kind::Detail;
     }
     Some((stage, kind, class.part, [class.means, class.remedy]))
 }
 
-/// Sums of the errors that `rx_errors` and `tx_errors` hold beside others (net/core/dev.c,
-/// `rtnl_link_stats64` in linux/if_link.h), by device and sum.
-fn specific_errors(counts: &BTreeMap<Counter, u64>) -> BTreeMap<(&str, &'static str), u64> {
+/// The root that counts the drops of a token bucket in one of its classes too.
+fn above<'a>(counter: &Counter, all: &'a BTreeMap<Counter, u64>) -> Option<&'a Counter> {
+    let place = counter.place.strip_suffix(" inner").filter(|_| counter.name == "drops")?;
+    let device = place.split_once(" class ").filter(|(_, rest)| rest.contains(" tbf "))?.0;
+    let root = format!("{device} root ");
+    let is_root = |c: &&Counter| {
+        c.source == Source::Qdisc
+            && c.name == "drops"
+            && c.place.starts_with(&root)
+            && !c.place.ends_with(" inner")
+    };
+    all.keys().find(is_root)
+}
+
+/// Counts that a sum holds beside others, by the sum's place and name: the errors in `rx_errors` and
+/// `tx_errors` (net/core/dev.c, `rtnl_link_stats64` in linux/if_link.h), and what a token bucket in a
+/// class dropped in its root.
+fn parts(counts: &BTreeMap<Counter, u64>) -> BTreeMap<(&str, &'static str), u64> {
     const RX: [&str; 5] = [
         "rx_crc_errors",
         "rx_frame_errors",
@@ -252,6 +277,12 @@ fn specific_errors(counts: &BTreeMap<Counter, u64>) -> BTreeMap<(&str, &'static 
         };
         let sum = sums.entry((&counter.place, whole)).or_default();
         *sum = sum.saturating_add(*value);
+    }
+    for (counter, value) in counts.iter().filter(|(c, _)| c.source == Source::Qdisc) {
+        if let Some(root) = above(counter, counts) {
+            let sum = sums.entry((&root.place, "drops")).or_default();
+            *sum = sum.saturating_add(*value);
+        }
     }
     sums
 }
@@ -276,16 +307,14 @@ fn balance(
     let delivered = sum(&[(Ip, "InDelivers"), (Ip6, "Ip6InDelivers")]);
     let merged = sum(&[(Ip, "ReasmReqds"), (Ip6, "Ip6ReasmReqds")])
         .saturating_sub(sum(&[(Ip, "ReasmOKs"), (Ip6, "Ip6ReasmOKs")]));
-    // IPv6 counts a packet as forwarded before the forward hook (net/ipv6/ip6_output.c, ip6_forward),
-    // IPv4 since 6.7 too (ip_forward); before, it did so behind it (ip_forward_finish). The kernels of
-    // the former are those with OutTransmits.
-    let routed4 = sum(&[(Ip, "ForwDatagrams")]);
-    let routed6 = sum(&[(Ip6, "Ip6OutForwDatagrams")]);
+    // Since 6.7 a packet counts as forwarded before the forward hook (ip_forward in
+    // net/ipv4/ip_forward.c, ip6_forward in net/ipv6/ip6_output.c); those kernels have OutTransmits.
+    // Before, it does so behind it (ip_forward_finish; ip6_forward_finish since 4.17, commit
+    // 71a1c915238c).
+    let routed = sum(&[(Ip, "ForwDatagrams"), (Ip6, "Ip6OutForwDatagrams")]);
     let at_forward = lost(Part::Forward);
-    let forward6 = sum(&[(Source::Rule, "forward6")]);
     let is_early = now.counts.keys().any(|c| c.source == Ip && c.name == "OutTransmits");
-    let passed4 = if is_early { routed4.saturating_sub(at_forward) } else { routed4 };
-    let passed = passed4.saturating_add(routed6.saturating_sub(forward6));
+    let passed = if is_early { routed.saturating_sub(at_forward) } else { routed };
     let own = sum(&[(Ip, "OutRequests"), (Ip6, "Ip6OutRequests")]);
     // What counts as forwarded and is not handed to a device was dropped by somebody who counts
     // nothing.
@@ -297,7 +326,7 @@ fn balance(
     ]);
     let missing = if is_early { passed.saturating_add(own).saturating_sub(handed) } else { 0 };
     let forwarded = passed.saturating_sub(missing);
-    let lost_ip = lost(Part::Ip).saturating_add(at_forward).saturating_add(forward6);
+    let lost_ip = lost(Part::Ip).saturating_add(at_forward);
     let explained =
         [forwarded, delivered, merged, lost_ip].into_iter().fold(0_u64, u64::saturating_add);
     let unexplained = received.cast_signed().wrapping_sub(explained.cast_signed());
@@ -325,9 +354,6 @@ fn balance(
         if !watched {
             may_be.push("rules that were loaded later than the machine was started".to_owned());
         }
-        if !is_early && routed6 > 0 {
-            may_be.push("IPv6 packets that rules for both families drop: before kernel 6.7 IPv6 counts them as forwarded, IPv4 does not".to_owned());
-        }
         if now.gaps.iter().any(|gap| gap.what == "rules that drop") {
             may_be.push("rules, which could not be read".to_owned());
         }
@@ -342,7 +368,7 @@ fn balance(
         unexplained,
         may_be,
         own,
-        lost_behind: lost(Part::Behind).saturating_sub(forward6),
+        lost_behind: lost(Part::Behind),
         frames_out: sum(&[(Device, "tx_packets")]),
     }
 }

@@ -91,6 +91,97 @@ fn what_came_in_is_what_went_out_was_consumed_or_lost() {
     assert_eq!((balance.forwarded, balance.unexplained), (780, 0));
 }
 
+/// IPv6 counts behind the hook from 4.17 to 6.6 as IPv4 does (commit 71a1c915238c), and both before it
+/// since 6.7: with rules for both families the sum is right on either.
+#[test]
+fn rules_that_drop_ipv6_at_the_forward_hook_add_up_on_old_and_new_kernels() {
+    let of = |early: bool| {
+        // 1,000 of each family come; a rule for both drops 60 and 90, one of ip6 another 10.
+        let (four, six) = if early { (1000, 1000) } else { (940, 900) };
+        let mut counts = vec![
+            (Source::Ip, "", "InReceives", 1000),
+            (Source::Ip6, "", "Ip6InReceives", 1000),
+            (Source::Ip, "", "ForwDatagrams", four),
+            (Source::Ip6, "", "Ip6OutForwDatagrams", six),
+            (Source::Rule, "nft inet t f handle 1", "forward", 150),
+            (Source::Rule, "nft ip6 t f handle 2", "forward6", 10),
+        ];
+        if early {
+            counts.push((Source::Ip, "", "OutTransmits", 940));
+            counts.push((Source::Ip6, "", "Ip6OutTransmits", 900));
+        }
+        ledger(&reading(&counts), None).balance
+    };
+    for balance in [of(false), of(true)] {
+        assert_eq!((balance.forwarded, balance.lost), (1840, 160), "{balance:?}");
+        assert_eq!((balance.unexplained, balance.lost_behind), (0, 0), "{balance:?}");
+        assert!(balance.may_be.is_empty(), "{balance:?}");
+    }
+}
+
+#[test]
+fn a_loss_that_only_a_driver_counts_is_a_loss_and_one_that_the_kernel_counts_too_is_none() {
+    let ledger = ledger(
+        &reading(&[
+            // r8152, whose counter is nowhere else; r8169, whose counter is rx_missed_errors.
+            (Source::Driver, "usb0", "rx_missed", 5),
+            (Source::Driver, "pci0", "rx_missed", 6),
+            (Source::Device, "pci0", "rx_missed_errors", 6),
+            (Source::Driver, "end0", "rbuf_ovflow_cnt", 7),
+            (Source::Driver, "mv0", "rxq_3_queue_full_drops", 8),
+            (Source::Driver, "lan1", "TxDrop", 9),
+            (Source::Driver, "lan1", "RxIngressDrop", 10),
+            // Pressure: the frame waits in the card (e1000e).
+            (Source::Driver, "em0", "rx_no_buffer_count", 11),
+        ]),
+        None,
+    );
+    use Kind::{Detail, Lost};
+    assert_eq!(
+        told(&ledger),
+        [
+            (Stage::Ring, "em0", "rx_no_buffer_count", Detail, 11),
+            (Stage::Ring, "end0", "rbuf_ovflow_cnt", Lost, 7),
+            (Stage::Ring, "mv0", "rxq_3_queue_full_drops", Lost, 8),
+            (Stage::Ring, "pci0", "rx_missed", Detail, 6),
+            (Stage::Ring, "pci0", "rx_missed_errors", Lost, 6),
+            (Stage::Ring, "usb0", "rx_missed", Lost, 5),
+            (Stage::Driver, "lan1", "RxIngressDrop", Lost, 10),
+            (Stage::Transmit, "lan1", "TxDrop", Lost, 9),
+        ]
+    );
+    assert_eq!((ledger.lost(), ledger.balance.lost_behind), ((0, 45), 9));
+}
+
+#[test]
+fn a_token_bucket_in_a_class_has_its_loss_where_it_stands_and_its_root_the_rest() {
+    let drops = |bucket, root| {
+        ledger(
+            &reading(&[
+                (Source::Qdisc, "eth0 root prio", "drops", root),
+                (Source::Qdisc, "eth0 class 1:3 tbf 1000 kbit/s inner", "drops", bucket),
+                (Source::Qdisc, "eth0 class 8001:1 bfifo inner", "drops", bucket),
+            ]),
+            None,
+        )
+    };
+    use Kind::{Detail, Lost};
+    let bucket = "eth0 class 1:3 tbf 1000 kbit/s inner";
+    let inner = (Stage::Qdisc, "eth0 class 8001:1 bfifo inner", "drops", Detail, 30);
+    let one = drops(30, 30);
+    assert_eq!(told(&one), [(Stage::Qdisc, bucket, "drops", Lost, 30), inner]);
+    let more = drops(30, 34);
+    assert_eq!(
+        told(&more),
+        [
+            (Stage::Qdisc, bucket, "drops", Lost, 30),
+            inner,
+            (Stage::Qdisc, "eth0 root prio", "drops", Lost, 4)
+        ]
+    );
+    assert_eq!(more.balance.lost_behind, 34);
+}
+
 #[test]
 fn what_nobody_counted_is_said_with_what_it_may_be() {
     let mut now = reading(&[

@@ -21,7 +21,7 @@ pub fn decode_answers(bytes: &[u8]) {
     let names: BTreeMap<u32, String> = bodies.iter().filter_map(|b| rtnl::link(b)).one_by_one();
     drop(rtnl::sort_qdiscs(&bodies, &names));
     drop(qdisc::tell(&bodies, &names));
-    drop(nft_drop::tell(&bodies, &bodies));
+    drop(nft_drop::tell(&bodies, &bodies, &bodies, &bodies));
     drop(links::join(&bodies, &bodies));
     drop(napi::join(&bodies, &bodies));
     drop(nft_list::tell(&bodies, &bodies, &bodies));

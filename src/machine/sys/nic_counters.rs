@@ -19,6 +19,7 @@ const LOSS: &[&str] = &[
     "overrun",
     "over_run",
     "overflow",
+    "ovflow",
     "underrun",
     "underflow",
     "no_buf",
@@ -126,7 +127,11 @@ mod tests {
             "rx_watchdog_fail",
             "rx_undersize_pkts",
             "rx_jabbers",
-            "rx_missed", // r8169
+            "rx_missed",       // r8169
+            "rbuf_ovflow_cnt", // bcmgenet
+            "RxOverFlow",      // qca8k
+            "RxIngressDrop",   // mt7530
+            "sw_in_discards",  // mv88e6xxx
             "bw_in_allowance_exceeded_drop",
             "tx_no_memory_oom", // netvsc spells its own
         ];
