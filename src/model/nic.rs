@@ -21,7 +21,9 @@ pub struct NicSettings {
     pub rings: Option<Numbers>,
     /// Interrupt moderation: microseconds, frames and `use-adaptive-*` (0 or 1).
     pub coalesce: Option<Numbers>,
-    /// Flow control: `autoneg`, `rx`, `tx`, each 0 or 1.
+    /// Flow control: `autoneg`, `rx`, `tx`, each 0 or 1; and as the ends offer it in the link's
+    /// negotiation, `advertised` and `partner`, each where it is told: bit 0 symmetric, bit 1
+    /// asymmetric (ETHTOOL_MSG_LINKMODES_GET, kernel 5.6).
     pub pause: Option<Numbers>,
     /// The highest speeds of copper's negotiation, in Mbit/s: `able` that the port supports,
     /// `advertised` that it offers, `partner` that the other end offers, each where it is told

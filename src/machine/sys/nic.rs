@@ -100,14 +100,19 @@ fn by_netlink(device: &str) -> io::Result<NicSettings> {
     let numbers = |body: Option<Vec<u8>>, names| {
         body.map(|body| numbers(genl::payload(&body), names)).filter(|n| !n.is_empty())
     };
+    let modes = modes.as_deref().map(genl::payload);
+    let mut pause = numbers(pause, PAUSE);
+    if let Some((pause, modes)) = pause.as_mut().zip(modes) {
+        pause.extend(pauses(modes));
+    }
     Ok(NicSettings {
         channels: numbers(channels, CHANNELS),
         rings: numbers(rings, RINGS),
         coalesce: numbers(coalesce, COALESCE),
-        pause: numbers(pause, PAUSE),
+        pause,
         eee: numbers(eee, EEE),
         rss: rss.and_then(|body| read_rss(genl::payload(&body))),
-        speeds: modes.map(|body| speeds(genl::payload(&body))).filter(|n| !n.is_empty()),
+        speeds: modes.map(speeds).filter(|n| !n.is_empty()),
         ..NicSettings::default()
     })
 }
@@ -154,6 +159,18 @@ fn speeds(body: &[u8]) -> Numbers {
         ("partner", most(&peer, true)),
     ];
     all.into_iter().filter_map(|(name, speed)| Some((name.to_owned(), speed?))).collect()
+}
+
+/// Flow control as both ends offer it: bit 0 symmetric, bit 1 asymmetric.
+fn pauses(body: &[u8]) -> Numbers {
+    let of = |place, all: bool| {
+        let names = names(body, place);
+        let offers = |wanted: &str| names.iter().any(|(name, on)| name == wanted && (all || *on));
+        let bits = u64::from(offers("Pause")) + 2 * u64::from(offers("Asym_Pause"));
+        (!names.is_empty()).then_some(bits)
+    };
+    let both = [("advertised", of(LINKMODES_OURS, false)), ("partner", of(LINKMODES_PEER, true))];
+    both.into_iter().filter_map(|(name, bits)| Some((name.to_owned(), bits?))).collect()
 }
 
 /// Numbers of 8 or 32 bits, by the place of their names.
@@ -307,6 +324,10 @@ mod tests {
         let found: Vec<_> = found.iter().map(|(name, n)| (name.as_str(), *n)).collect();
         assert_eq!(found, [("able", 1000), ("advertised", 100), ("partner", 100)]);
         assert_eq!(speeds(&[]), Numbers::new());
+        let offers = pauses(body.as_slice());
+        let offers: Vec<_> = offers.iter().map(|(name, n)| (name.as_str(), *n)).collect();
+        assert_eq!(offers, [("advertised", 0), ("partner", 1)]);
+        assert_eq!(pauses(&[]), Numbers::new());
         let stats = Attrs::new().bytes(2, &7_u64.to_ne_bytes()).bytes(3, &0_u64.to_ne_bytes());
         let found = read_pause(Attrs::new().nest(PAUSE_STATS, &stats).as_slice());
         assert_eq!(found.into_iter().collect::<Vec<_>>(), [("tx_pause_frames".to_owned(), 7)]);

@@ -198,6 +198,20 @@ fn shaped(devices: &[&str]) -> String {
     format!("/linerate/qdiscs.json: [{}]\n", all.join(","))
 }
 
+/// The first card is faster than the second.
+const FAST_FIRST: &str = "\
+/sys/devices/pci0000:00/0000:01:00.0/net/eth0/speed: 2500
+/sys/devices/pci0000:00/0000:02:00.0/net/eth1/speed: 1000
+";
+
+/// The first card's flow control: negotiated, sending, and what both ends offer.
+fn pause(autoneg: u8, tx: u8, own: u8, partner: u8) -> String {
+    format!(
+        "/linerate/nic/eth0.json: {{\"pause\":{{\"autoneg\":{autoneg},\"rx\":{tx},\"tx\":{tx},\
+         \"advertised\":{own},\"partner\":{partner}}}}}\n"
+    )
+}
+
 /// Sixteen CPUs, and the cards' packets handed to all that take no interrupts.
 fn steered_over_sixteen() -> String {
     let cpus = |file: &str| format!("/sys/devices/system/cpu/{file}: 0-15\n");
@@ -404,6 +418,15 @@ fn cases() -> Vec<Case> {
         yes("neighbour-overflow", Warning, "/proc/net/stat/arp_cache <<\nentries  table_fulls\n00000400 0000001f\n00000400 00000001\n.\n".into()),
         no("neighbour-overflow", "/proc/net/stat/arp_cache <<\nentries  table_fulls\n00000400 00000000\n.\n".into()),
         yes("flapping-link", Warning, format!("{}/carrier_changes: 400\n/proc/uptime: 36000.00 1\n", eth(0))),
+        yes("pause-mismatch", Notice, pause(0, 1, 3, 0)),
+        no("pause-mismatch", pause(0, 1, 3, 3)),
+        no("pause-mismatch", pause(1, 1, 3, 0)),
+        yes("pause-mismatch", Notice, pause(1, 0, 3, 0) + FAST_FIRST + &statistics(0, "rx_missed_errors", 4000)),
+        yes("pause-mismatch", Notice, pause(1, 0, 0, 3) + FAST_FIRST + &statistics(0, "rx_missed_errors", 4000)),
+        no("pause-mismatch", pause(1, 0, 3, 1) + FAST_FIRST + &statistics(0, "rx_missed_errors", 4000)),
+        // Nobody sends faster than the other can take.
+        no("pause-mismatch", pause(1, 0, 3, 0) + &statistics(0, "rx_missed_errors", 4000)),
+        no("pause-mismatch", pause(1, 0, 3, 0) + FAST_FIRST),
         no("flapping-link", format!("{}/carrier_changes: 400\n/proc/uptime: 8640000.00 1\n", eth(0))),
         no("flapping-link", format!("{}/carrier_changes: 12\n/proc/uptime: 900.00 1\n", eth(0))),
         yes("eee", Info, nic("\"eee\":{\"active\":1,\"enabled\":1}")),

@@ -45,6 +45,17 @@ pub(super) const RULES: &[Rule] = &[
         look: pause,
     },
     Rule {
+        id: "pause-mismatch",
+        what: "flow control that the two ends of a link do not agree on",
+        costs: "where one end is set by hand its pause frames are not heeded, and where it was negotiated \
+                off nothing holds the faster side back: what does not fit into the card or the switch is \
+                lost. How much that is here was not measured",
+        source: "IEEE 802.3, annexes 28B and 31B; drivers/net/phy/linkmode.c (linkmode_resolve_pause)",
+        reads: "ethtool -a of each port, what both ends offer, speeds, frames lost for want of room",
+        load: Load::Better,
+        look: pause_mismatch,
+    },
+    Rule {
         id: "flapping-link",
         what: "a link that comes and goes",
         costs: "each time nothing passes for seconds, routes and sessions are made anew, and all that was \
@@ -356,6 +367,61 @@ fn pause(subject: &Subject<'_>) -> Looked {
                 "to lose packets instead of stopping everybody: ethtool -A {} rx off tx off",
                 device.name
             )),
+        );
+    }
+    Ok(found)
+}
+
+/// Frames that a card or a switch had no room for.
+fn is_full(name: &str) -> bool {
+    let words =
+        ["missed", "fifo", "no_buf", "over_errors", "txdrop", "rxdrop", "overflow", "discards"];
+    let name = name.to_ascii_lowercase();
+    words.iter().any(|word| name.contains(word)) && !name.starts_with("tx_fifo")
+}
+
+fn pause_mismatch(subject: &Subject<'_>) -> Looked {
+    let told =
+        |d: &NetDev, name: &str| d.settings.pause.as_ref().and_then(|p| p.get(name)).copied();
+    if subject.ports().all(|d| told(d, "partner").is_none()) {
+        return Err("no port tells what its partner offers of flow control".into());
+    }
+    let slowest = subject.ports().filter(|d| d.operstate == "up").filter_map(|d| d.speed).min();
+    let mut found = Vec::new();
+    for device in subject.ports().filter(|d| d.operstate == "up") {
+        let Some(partner) = told(device, "partner") else { continue };
+        let own = told(device, "advertised").unwrap_or(0);
+        let is_on = |name| told(device, name) == Some(1);
+        let by_hand = told(device, "autoneg") == Some(0);
+        let name = &device.name;
+        let (title, step) = if by_hand && is_on("tx") && partner == 0 {
+            let title =
+                format!("{name} sends pause frames, and its partner offers no flow control");
+            (title, format!("ethtool -A {name} autoneg on  # both ends do what both can"))
+        } else {
+            // Symmetric at both ends, or asymmetric at both: else the link has none.
+            let none = partner & own == 0;
+            // A faster side sends to a slower one: only there does somebody have to wait.
+            let unequal = device.speed.zip(slowest).is_some_and(|(mine, least)| mine > least);
+            let (lost, _) = counted(subject, device, is_full);
+            let share = received(subject, device).map(|all| lost as f64 / (all.max(1)) as f64);
+            if !none || by_hand || !unequal || lost < 100 || share.is_none_or(|s| s < 1e-5) {
+                continue;
+            }
+            let title = format!(
+                "{name} lost {lost} frames for want of room, and flow control was negotiated off"
+            );
+            let who = if own == 0 { "this end" } else { "the partner" };
+            (title, format!("ethtool -A {name} rx on tx on, at both ends; {who} offers none now"))
+        };
+        found.push(
+            Found::new(Severity::Notice, title)
+                .sure(Confidence::Possible)
+                .rank(0.02)
+                .seen(format!("ethtool {name}: advertised pause frame use"), own)
+                .seen(format!("ethtool {name}: link partner advertised pause frame use"), partner)
+                .remedy(step)
+                .remedy("a shaper at the slower port's rate does it without stopping everybody"),
         );
     }
     Ok(found)

@@ -21,7 +21,7 @@ pub(super) const RULES: &[Rule] = &[
         what: "many rules on the forwarding path",
         costs: "each rule costs every packet of a connection that is not offloaded, some 0.2 % of \
                 what NAT and routing cost: 500 rules double a packet's work",
-        source: "cost model (RULE in src/decide/plan/stages.rs, by `linerate bench nat --rules`)",
+        source: "cost model (`rule` in src/decide/plan/costs.rs), by `linerate tune nat --rules` as in docs/fit.md",
         reads: "nftables and iptables, counted",
         load: Load::Apart,
         look: rules,
