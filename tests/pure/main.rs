@@ -21,6 +21,7 @@ mod evidence;
 mod field;
 mod help;
 mod honesty;
+mod kernels;
 mod knobs;
 mod licences;
 mod losses;

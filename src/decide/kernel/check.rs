@@ -25,6 +25,10 @@ pub struct Report {
 /// facts of the running kernel when the configuration is its own.
 #[must_use]
 pub fn check(config: &KernelConfig, place: &str, running: Option<&KernelFacts>) -> Report {
+    // So few lines are a fragment to be merged with others (`hardening.config`); the shortest
+    // defconfigs of Linux 6.12 have 31.
+    let is_part = config.extent == Extent::Part
+        || config.extent == Extent::Defconfig && config.options.len() <= 30;
     let Filled { config, untold } = filled(config);
     let mentioned = |option: &str| config.get(option).is_some();
     let preemption = Preemption::of(&config, running);
@@ -50,7 +54,7 @@ pub fn check(config: &KernelConfig, place: &str, running: Option<&KernelFacts>) 
                 lacks.insert(*what);
                 continue;
             }
-            if config.extent == Extent::Part {
+            if is_part {
                 unmentioned = true;
                 continue;
             }
@@ -311,6 +315,12 @@ mod tests {
         let report = check(&part, "x", None);
         assert_eq!(named(&report, Severity::Info), ["XPS"]);
         assert_eq!(report.preemption.built, Some("none"));
+        assert!(report.not_judged.iter().any(|why| why.contains("not mentioned")));
+        // Linux 6.12, arch/riscv/configs/64-bit.config: SMP is not off by what that leaves out.
+        let fragment =
+            config("# Help: Build a 64-bit image\nCONFIG_ARCH_RV64I=y\nCONFIG_64BIT=y\n");
+        let report = check(&fragment, "x", None);
+        assert_eq!(named(&report, Severity::Info), [""; 0]);
         assert!(report.not_judged.iter().any(|why| why.contains("not mentioned")));
         let silent = config("CONFIG_NET=y\n");
         let words = check(&silent, "x", None).preemption.words();

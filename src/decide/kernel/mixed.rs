@@ -127,20 +127,24 @@ impl Choices {
         let mut text = String::from("# Made by `linerate kernel bisect`; run: make olddefconfig\n");
         let mut names = a.in_order();
         names.extend(b.in_order().into_iter().filter(|name| a.get(name).is_none()));
+        // What is on by default in one of them neither needs to name.
+        let unnamed = |name: &&str| a.get(name).is_none() && b.get(name).is_none();
+        names.extend(chosen.keys().copied().filter(unnamed));
         for name in names {
             let (from_a, from_b) = (a.options.get(name), b.options.get(name));
             let entry = if of_b.contains(name) { from_b.or(from_a) } else { from_a.or(from_b) };
-            let Some(entry) = entry else { continue };
             let value = match chosen.get(name) {
                 Some(d) if of_b.contains(name) => d.b.as_ref(),
                 Some(d) => d.a.as_ref(),
-                None => Some(&entry.value),
+                None => entry.map(|entry| &entry.value),
             };
             let line = match value {
                 None if self.by_default => continue,
                 None | Some(Value::Off) => format!("# CONFIG_{name} is not set"),
-                Some(value) if *value == entry.value => format!("CONFIG_{name}={}", entry.raw),
-                Some(value) => format!("CONFIG_{name}={value}"),
+                Some(value) => match entry.filter(|entry| entry.value == *value) {
+                    Some(entry) => format!("CONFIG_{name}={}", entry.raw),
+                    None => format!("CONFIG_{name}={value}"),
+                },
             };
             // Writing to a String does not fail.
             let _infallible = writeln!(text, "{line}");
@@ -190,6 +194,20 @@ mod tests {
     const B: &str = "# Linux/arm64 6.1.0 Kernel Configuration\n# CONFIG_PREEMPT_NONE is not set\nCONFIG_PREEMPT=y\nCONFIG_PREEMPTION=y\n\
         # CONFIG_DEVTMPFS is not set\nCONFIG_SND=m\nCONFIG_SND_HDA=m\nCONFIG_NAME=\"a b\"\n\
         # CONFIG_USB is not set\nCONFIG_MINE=m\n";
+
+    /// A whole file without BQL against a part whose SMP brings it by default: neither names it.
+    #[test]
+    fn a_choice_that_only_a_default_makes_is_written_too() {
+        let a = "# Linux/arm64 6.1.0 Kernel Configuration\nCONFIG_ARM64=y\nCONFIG_SMP=y\n";
+        let b = "CONFIG_SMP=y\nCONFIG_NET=y\nCONFIG_HZ_250=y\n";
+        let (a, b) = (read(a.as_bytes()).unwrap(), read(b.as_bytes()).unwrap());
+        let choices = Choices::of(&diff(&a, &b), &BTreeSet::new());
+        let bql = choices.groups.iter().position(|g| g.name == "BQL").unwrap();
+        let setup: Setup = (0..choices.groups.len()).map(|at| at == bql).collect();
+        let text = choices.text(&a, &b, &setup);
+        assert!(text.contains("CONFIG_BQL=y\n"), "{text}");
+        assert_eq!(choices.built(&read(text.as_bytes()).unwrap()), Ok(setup));
+    }
 
     #[test]
     fn each_choice_is_as_in_a_or_as_in_b_and_what_boots_stays() {
