@@ -17,10 +17,11 @@ use linerate::machine::host::{Archive, HostRead, Setting};
 use linerate::machine::parse::config;
 use linerate::machine::parse::irq_name::{of_device, of_switch, queue_and_role};
 use linerate::machine::parse::thread_name::ThreadName;
+use linerate::machine::parse::uci_edit::{self, OptionPlace, Origin};
 use linerate::machine::parse::{
-    cmdline, cpuinfo, cpumask, crypto, interrupts, keyvalue, modules, net_counters, net_dev,
-    per_cpu, perf, pppoe, preempt, queue_counters, route, snmp, softirqs, softnet, stat, task,
-    thread_name, tracepoint, uci, vlan,
+    cmdline, cpuinfo, cpumask, crypto, gzip, interrupts, kallsyms, keyvalue, modules, net_counters,
+    net_dev, net_tcp, packet_sockets, per_cpu, perf, pppoe, preempt, queue_counters, route, snmp,
+    softirqs, softnet, stat, task, thread_name, tracepoint, uci, vlan,
 };
 use linerate::machine::store::journal::Journal;
 use linerate::machine::store::{plan, result};
@@ -404,6 +405,26 @@ fn small_files(bytes: &[u8]) {
         let _option = config::option(file.as_bytes(), key);
         let _value = keyvalue::value(file.as_bytes(), key);
     }
+    assert!(packet_sockets::taps(bytes).is_none_or(|taps| taps.len() < lines(bytes).max(1)));
+    let symbols = kallsyms::Symbols::read(bytes);
+    assert!(symbols.at(0).is_none() && (!symbols.is_empty() || symbols.at(u64::MAX).is_none()));
+    let far = std::net::SocketAddr::from(([198, 18, 0, 1], 1));
+    let _owner = net_tcp::owner(bytes, far, far);
+    let unpacked = gzip::unpack(bytes, 1 << 16).unwrap_or_default();
+    assert!(unpacked.len() <= 1 << 16);
+}
+
+/// An option that is written is read again, and putting back what was there gives the text as it was.
+fn uci_edits(text: &str) {
+    let place = OptionPlace { kind: "defaults".into(), option: "flow_offloading".into() };
+    let before = uci_edit::look(text, &place);
+    let wanted = Origin::Line(uci_edit::line(&place, "1"));
+    let written = uci_edit::put(text, &place, &wanted);
+    match uci_edit::look(&written, &place) {
+        Origin::Line(line) => assert!(uci_edit::says(&line, "1"), "{line:?}"),
+        other => panic!("written, and then {other:?}"),
+    }
+    let _back = uci_edit::put(&written, &place, &before);
 }
 
 /// /proc/net/stat/*: no more names than the first line has words.
@@ -472,6 +493,7 @@ fn of_task(bytes: &[u8]) {
 
 /// OpenWrt's configuration files: every option of every section can be asked for.
 fn of_uci(bytes: &[u8]) {
+    uci_edits(&String::from_utf8_lossy(bytes));
     for section in uci::sections(bytes) {
         assert!(!section.kind.is_empty() || bytes.contains(&b'\'') || bytes.contains(&b'"'));
         let _values = (section.option("name"), section.list("network").count());

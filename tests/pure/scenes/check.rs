@@ -884,3 +884,49 @@ fn the_table_of_rules_in_the_documents_is_the_programs() {
     }
     assert_eq!(document, wanted, "LINERATE_WRITE_RULES=1 writes docs/rules.md anew");
 }
+
+/// A share of the rate is worked out on this machine or was measured somewhere that is named; where
+/// neither is so, the finding says that nobody measured it.
+#[test]
+fn a_rule_that_names_a_figure_names_the_place_that_it_is_from() {
+    const PLACES: &[&str] = &[
+        "issue",
+        "report",
+        "docs/",
+        "field",
+        "#",
+        "Documentation/",
+        "802.3",
+        "RFC",
+        "specification",
+    ];
+    for rule in diagnose::rules() {
+        let figures = ["%", "Mbit/s", "Gbit/s", " times"];
+        if figures.iter().any(|unit| rule.costs.contains(unit)) {
+            assert!(PLACES.iter().any(|p| rule.source.contains(p)), "{}: {}", rule.id, rule.source);
+        }
+    }
+}
+
+#[test]
+#[ignore = "slow: make test runs it"]
+fn a_finding_whose_cost_nobody_worked_out_says_so() {
+    let (mut worked_out, mut not) = (0, 0);
+    for (rule, expected, patch) in cases() {
+        if expected.is_none_or(|severity| severity < Notice) {
+            continue;
+        }
+        let told = check(&tuned_with(&patch));
+        let found = told.findings.iter().find(|f| f.rule == rule).unwrap();
+        let says_not = found.consequence.contains("not measured");
+        if found.cost > 0.0 {
+            worked_out += 1;
+            assert!(!found.consequence.ends_with("what it costs here was not measured"), "{rule}");
+        } else if !says_not {
+            // Neither a share nor a word on it: then it is no warning for its cost alone.
+            assert!(!found.title.contains('%'), "{rule}: {}", found.title);
+        }
+        not += i32::from(says_not);
+    }
+    assert!(worked_out > 10 && not > 20, "{worked_out} {not}");
+}
