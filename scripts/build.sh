@@ -3,7 +3,7 @@
 # when it is too large or not static. With -q prints the path alone. With --router it has the verbs that
 # a router needs (see [features] in Cargo.toml). With --target it is for another processor: linked by
 # Rust's own linker where rustup has the library for it, else by Zig's, which brings musl for all of
-# them, with Rust's library built along (MIPS and PowerPC, for which Rust has none).
+# them, with Rust's library built along (MIPS, for which Rust has none).
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -11,6 +11,7 @@ LIMIT=$((17 * 1024 * 1024 / 4)) # bytes: routers have little flash; 3 MiB are ai
 ROUTER=$((11 * 1024 * 1024 / 4)) # bytes, for the build that a router needs; 1.5 MiB are aimed at
 GLIBC=900000  # what glibc adds where musl is not to be had
 OTHER=600000  # what the tables for unwinding take, which Rust's own linker keeps
+MIPS=1100000  # what MIPS needs more: no short instructions, no outliner, addresses by a table
 STD=450000    # what Rust's library takes more as it comes: built for speed, with all it can do
 
 quiet=no
@@ -46,7 +47,7 @@ if [ -n "$wanted" ]; then
     fi
 fi
 case $triple in
-*-musl) ;;
+*-musl*) ;;
 *)
     say "build: Rust has no musl target here, so the binary carries this system's larger C library"
     LIMIT=$((LIMIT + GLIBC))
@@ -73,7 +74,10 @@ esac
 case $triple in
 # What musl wrote in assembler expects its own address in a register, as code that may lie anywhere
 # hands it over; and all of our code in one piece needs more than the 64 KiB of a small table of addresses.
-mips*) RUSTFLAGS="$RUSTFLAGS -C target-feature=+xgot" ;;
+mips*)
+    LIMIT=$((LIMIT + MIPS))
+    RUSTFLAGS="$RUSTFLAGS -C target-feature=+xgot"
+    ;;
 *) RUSTFLAGS="$RUSTFLAGS -C relocation-model=static" ;;
 esac
 case $triple in # the outliner knows these processors
@@ -85,7 +89,14 @@ if [ -z "$wanted" ] && command -v ld.bfd >/dev/null; then # only it knows how to
     # function that returns a number not 0 says "end of the stack".
     case $triple in *-musl) RUSTFLAGS="$RUSTFLAGS -C link-arg=-Wl,--defsym=_Unwind_Backtrace=getpid" ;; esac
 fi
+# Two builds in two folders are equal: no path of this machine is in the program.
+RUSTFLAGS="$RUSTFLAGS --remap-path-prefix=$PWD=. --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo --remap-path-prefix=$(rustc --print sysroot)=rust"
 export RUSTFLAGS
+commit=$(commit)
+features='router, measure'
+[ "$router" = no ] || features=router
+LINERATE_BUILT="$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1) (${commit:+commit $commit, }features: $features)"
+export LINERATE_BUILT
 build() {
     [ "$router" = no ] || set -- "$@" --no-default-features --features router
     command=build

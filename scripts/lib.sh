@@ -50,6 +50,15 @@ static_target() {
     if [ -d "$(rustc --print sysroot)/lib/rustlib/$musl/lib" ]; then echo "$musl"; else echo "$host"; fi
 }
 
+# The commit that this is, with a + where files differ from it; a source archive has it written down.
+commit() {
+    if [ -e .git ]; then
+        git describe --always --exclude '*' --abbrev=12 --dirty=+ 2>/dev/null || true
+    elif [ -r COMMIT ]; then
+        cat COMMIT
+    fi
+}
+
 # Is the source of Rust's standard library there? With it the library is built along, for size.
 has_std_source() { [ -r "$(rustc --print sysroot)/lib/rustlib/src/rust/library/Cargo.lock" ]; }
 

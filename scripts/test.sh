@@ -137,7 +137,7 @@ if has_cargo clippy; then
     check 'clippy (router)' cargo clippy --quiet --no-default-features --features router --locked -- -D warnings
 else skip 'clippy' 'no cargo clippy here'; fi
 if command -v shellcheck >/dev/null; then
-    check 'shellcheck' shellcheck -x scripts/*.sh packaging/*.sh packaging/openwrt/* web/test/*.sh .ci/run
+    check 'shellcheck' shellcheck -x scripts/*.sh packaging/*.sh packaging/openwrt/* packaging/debian/postrm web/test/*.sh .ci/run
 else skip 'shellcheck' 'no package of it here'; fi
 check 'documentation' env RUSTDOCFLAGS='-D warnings' cargo doc --quiet --workspace --no-deps --locked
 if has_cargo deny; then

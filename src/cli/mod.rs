@@ -70,9 +70,18 @@ Exit codes: 0 done; 1 findings, or a figure below its threshold; 2 the command l
 3 the plan is not in force; 4 a permission is missing; 5 not supported here; 6 the measurement was \
 refused; 7 failed and rolled back; 8 the rollback is incomplete; 130 interrupted and restored.";
 
+/// The version, and what was built of it (`scripts/build.sh` knows the commit).
+const BUILT: &str = match option_env!("LINERATE_BUILT") {
+    Some(text) => text,
+    None if cfg!(feature = "measure") => {
+        concat!(env!("CARGO_PKG_VERSION"), " (features: router, measure)")
+    }
+    None => concat!(env!("CARGO_PKG_VERSION"), " (features: router)"),
+};
+
 /// Get a Linux router to line rate, and prove it.
 #[derive(Debug, Parser)]
-#[command(name = "linerate", version, propagate_version = true, after_help = HELP)]
+#[command(name = "linerate", version, long_version = BUILT, propagate_version = true, after_help = HELP)]
 pub struct Cli {
     /// Options of every command
     #[command(flatten)]

@@ -17,7 +17,11 @@ fn unknown_flags_and_values_are_usage_errors() {
     assert_eq!(bare.status.code(), Some(2));
     assert!(stderr(&bare).contains("Usage"), "without a command it tells what there is");
     assert_eq!(place.run(&["--help"]).status.code(), Some(0));
-    assert_eq!(place.run(&["--version"]).status.code(), Some(0));
+    let version = place.run(&["--version"]);
+    assert_eq!(version.status.code(), Some(0));
+    let said = String::from_utf8_lossy(&version.stdout).into_owned();
+    let built = if has("tune") { "features: router, measure)" } else { "features: router)" };
+    assert!(said.trim_end().ends_with(built), "{said}");
 }
 
 #[test]
