@@ -7,7 +7,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
-LIMIT=$((17 * 1024 * 1024 / 4)) # bytes: routers have little flash; 3 MiB are aimed at
+LIMIT=$((18 * 1024 * 1024 / 4)) # bytes: routers have little flash; 3 MiB are aimed at
 ROUTER=$((11 * 1024 * 1024 / 4)) # bytes, for the build that a router needs; 1.5 MiB are aimed at
 GLIBC=900000  # what glibc adds where musl is not to be had
 OTHER=600000  # what the tables for unwinding take, which Rust's own linker keeps

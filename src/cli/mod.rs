@@ -42,6 +42,8 @@ mod show;
 mod status;
 #[cfg(feature = "measure")]
 pub mod sweep;
+#[cfg(feature = "top")]
+mod top;
 #[cfg(feature = "measure")]
 mod tune;
 mod usage;
@@ -124,6 +126,9 @@ pub enum Verb {
     Capture(capture::CaptureArgs),
     /// Record what the router does, interval after interval, until Ctrl-C: CSV or JSON lines
     Record(record::RecordArgs),
+    /// Watch CPUs, devices, hand-offs, drops and the bottleneck live, or play a recording of them
+    #[cfg(feature = "top")]
+    Top(top::TopArgs),
     /// Everything that measures, compares and reports
     #[cfg(feature = "measure")]
     #[command(flatten)]
@@ -220,6 +225,8 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         Verb::Status => status::run(&context),
         Verb::Capture(args) => capture::run(&context, args),
         Verb::Record(args) => record::run(&context, args),
+        #[cfg(feature = "top")]
+        Verb::Top(args) => top::run(&context, args),
         #[cfg(feature = "measure")]
         Verb::Measuring(verb) => verb.run(&context),
     }

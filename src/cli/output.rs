@@ -214,11 +214,30 @@ fn terminal_width(terminal: impl std::os::fd::AsFd) -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// The text as the locale can show it: ASCII in the C locale.
-fn legible(text: &str) -> String {
+/// True in the C locale, which has nothing but ASCII.
+pub(super) fn is_ascii() -> bool {
     let said = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(std::env::var_os);
     let locale = said.into_iter().find(|value| !value.is_empty());
-    match locale.is_some_and(|locale| locale == "C" || locale == "POSIX") {
+    locale.is_some_and(|locale| locale == "C" || locale == "POSIX")
+}
+
+/// True if stdout is a terminal.
+#[cfg(feature = "top")]
+pub(super) fn is_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}
+
+/// Sends what draws a screen: codes that place the cursor, and text that steers nothing.
+#[cfg(feature = "top")]
+pub(super) fn to_screen(codes: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(codes.as_bytes())?;
+    out.flush()
+}
+
+/// The text as the locale can show it.
+fn legible(text: &str) -> String {
+    match is_ascii() {
         true => ascii(text).into_owned(),
         false => text.to_owned(),
     }

@@ -7,12 +7,11 @@ use clap::{Args, ValueEnum};
 
 use super::context::Context;
 use super::interrupt;
-use super::shared::seconds;
+use super::shared::watching::{Extent, Watcher};
+use super::shared::{interval, seconds};
 use crate::error::{Error, ExitCode, Result};
-use crate::machine::discover;
-use crate::machine::host::{HostError, clock};
+use crate::machine::host::clock;
 use crate::machine::store::{self, json};
-use crate::measure::sample::{Telemetry, Watch};
 use crate::model::telemetry::Interval;
 use crate::report::csv;
 
@@ -65,22 +64,20 @@ impl RecordFormat {
     }
 }
 
-fn interval(text: &str) -> std::result::Result<f64, String> {
-    seconds(text).and_then(|s| {
-        if (0.1..=10.0).contains(&s) { Ok(s) } else { Err("must be between 0.1 and 10".into()) }
-    })
-}
-
 /// Runs the command.
 pub(super) fn run(context: &Context, args: &RecordArgs) -> Result<ExitCode> {
-    let host = context.live("record")?;
-    let watch = watch(context, &args.device)?;
     let stop = interrupt::stop_flag()?;
     let format = match args.format {
         Some(format) => format,
         None if context.out.json => RecordFormat::Jsonl,
         None => RecordFormat::of(args.output.as_deref()),
     };
+    let extent = match format {
+        RecordFormat::Csv => Extent::Rates,
+        RecordFormat::Jsonl => Extent::Standing,
+    };
+    let mut watcher = Watcher::start(context, "record", &args.device, extent)?;
+    let (began, own) = (clock::monotonic(), clock::own_cpu());
     let mut file = match &args.output {
         Some(path) => Some(store::Lines::create("recording", path)?),
         None => None,
@@ -89,10 +86,6 @@ pub(super) fn run(context: &Context, args: &RecordArgs) -> Result<ExitCode> {
         Some(file) => file.put(&line),
         None => context.out.data(line),
     };
-    let unreadable =
-        |e: HostError| Error::not_supported(format!("read {}", e.path.display()), e.reason());
-    let (began, own) = (clock::monotonic(), clock::own_cpu());
-    let mut telemetry = Telemetry::start(host, watch).map_err(unreadable)?;
     let step = Duration::from_secs_f64(args.interval);
     let end = args.seconds.map(|seconds| began + Duration::from_secs_f64(seconds));
     let (mut written, mut late, mut due) = (0_u64, 0_u64, began + step);
@@ -101,7 +94,7 @@ pub(super) fn run(context: &Context, args: &RecordArgs) -> Result<ExitCode> {
         if !clock::wait_until(end.map_or(due, |end| due.min(end)), SLICE, &stop) {
             break;
         }
-        let interval = telemetry.advance().map_err(unreadable)?;
+        let interval = watcher.advance()?;
         if written == 0 {
             put(match format {
                 RecordFormat::Csv => csv::header(&interval),
@@ -153,17 +146,6 @@ fn head(interval: f64) -> Result<String> {
 
 fn not_json(e: serde_json::Error) -> Error {
     Error::usage("write the interval as JSON", e)
-}
-
-/// CPUs, devices and network interrupts of this machine, or of the devices asked for.
-fn watch(context: &Context, wanted: &[String]) -> Result<Watch> {
-    let snapshot = discover::snapshot(context.reader());
-    if let Some(missing) = wanted.iter().find(|name| snapshot.netdev(name).is_none()) {
-        let there: Vec<&str> = snapshot.netdevs.iter().map(|d| d.name.as_str()).collect();
-        return Err(Error::usage(format!("record device {missing}"), "no such device")
-            .hint(format!("devices here: {}", there.join(", "))));
-    }
-    Ok(Watch::of(&snapshot, wanted))
 }
 
 fn line(interval: &Interval, format: RecordFormat) -> Result<String> {

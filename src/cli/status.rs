@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::shared::{persisted, waiting};
-use crate::change::apply::{self, Drifted, Hold, InForce, Whereabouts, deadman, time_left};
+use crate::change::apply::{Drifted, Hold, InForce, Whereabouts, deadman, time_left};
 use crate::error::{ExitCode, Result};
 use crate::machine::host::HostRead;
 use crate::machine::store::deadman::Undone;
 use crate::machine::store::journal::{Header, Phase};
 use crate::machine::store::labs::LabRecords;
 use crate::machine::store::{self, StateDir};
-use crate::model::knob::Knob;
 use crate::model::order::InOrder;
 use crate::report::document::{Block, Document, Section, Table};
 
@@ -96,18 +95,7 @@ struct Experiment {
 
 impl Page {
     fn of(host: &dyn HostRead, state: &StateDir) -> Result<Self> {
-        let in_force = apply::status(host, state)?;
-        let mut persisted = persisted::state(host)?;
-        let mut drift = apply::drift(host, &in_force);
-        // What was applied since is what counts; where nothing was, the persisted plan.
-        let made = |knob: &Knob| {
-            let here = in_force.iter().filter(|one| one.place == Whereabouts::Here);
-            here.flat_map(|one| &one.journal.header.entries).any(|entry| entry.knob == *knob)
-        };
-        if let Some(kept) = persisted.as_mut().filter(|kept| !kept.skipped) {
-            let kept = std::mem::take(&mut kept.drifted);
-            drift.extend(kept.into_iter().filter(|one| !made(&one.knob)));
-        }
+        let persisted::Kept { in_force, persisted, drift } = persisted::kept(host, state)?;
         Ok(Self {
             format: "linerate-status",
             version: 1,

@@ -125,6 +125,7 @@ mod tests {
             }],
             sensors: vec![Sensor { name: "policy0 MHz".into(), value: Some(1416.0) }],
             throttled: vec!["cpu0: \"hot\"".into()],
+            ..Interval::default()
         }
     }
 

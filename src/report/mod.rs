@@ -17,6 +17,8 @@ pub mod render;
 pub mod show;
 #[cfg(feature = "measure")]
 pub mod sweep;
+#[cfg(feature = "top")]
+pub mod top;
 #[cfg(feature = "measure")]
 pub mod tune;
 #[cfg(feature = "measure")]

@@ -19,3 +19,4 @@ mod persist;
 mod record;
 mod secrets;
 mod session;
+mod top;

@@ -41,6 +41,8 @@ mod setup_script;
 mod show_schema;
 mod size;
 mod terminal;
+#[cfg(feature = "top")]
+mod top;
 mod tree;
 mod width;
 mod words;

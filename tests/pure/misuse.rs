@@ -110,6 +110,13 @@ const MISUSES: &[(&str, i32, &str)] = &[
     ("record --device nowhere0", 2, "nowhere0"),
     ("record --seconds 100ms -o FILE", 2, "FILE"),
     ("record --host HOST", 2, "record"),
+    ("top --host HOST --once", 2, "top"),
+    ("top --speed 2", 2, "--replay"),
+    ("top --replay FILE --speed 0", 2, "'0'"),
+    ("top --samples 0", 2, "'0'"),
+    ("top --once --samples 2", 2, "--once"),
+    ("top --once --device nowhere0", 2, "nowhere0"),
+    ("top --replay FILE --once", 2, "record"),
     // bench
     ("bench nonsense", 2, "'nonsense'"),
     ("bench nat+nonsense", 2, "'nat+nonsense'"),

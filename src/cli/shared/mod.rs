@@ -16,6 +16,7 @@ pub(in crate::cli) mod second;
 pub(in crate::cli) mod session;
 pub(in crate::cli) mod syslog;
 pub(in crate::cli) mod waiting;
+pub(in crate::cli) mod watching;
 
 use std::path::PathBuf;
 
@@ -83,6 +84,13 @@ const UNITS: [(&str, f64); 4] = [("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 36
 pub(in crate::cli) fn seconds(text: &str) -> Result<f64, String> {
     seconds_or_zero(text)
         .and_then(|s| if s > 0.0 { Ok(s) } else { Err("must be more than 0".into()) })
+}
+
+/// Seconds between two readings.
+pub(in crate::cli) fn interval(text: &str) -> Result<f64, String> {
+    seconds(text).and_then(|s| {
+        if (0.1..=10.0).contains(&s) { Ok(s) } else { Err("must be between 0.1 and 10".into()) }
+    })
 }
 
 pub(in crate::cli) fn seconds_or_zero(text: &str) -> Result<f64, String> {

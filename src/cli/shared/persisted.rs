@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::syslog;
-use crate::change::apply::Drifted;
 use crate::change::apply::pending::{Patience, split};
+use crate::change::apply::{self, Drifted, InForce, Whereabouts};
 use crate::change::persist::guard;
 use crate::change::persist::{self, Init};
 use crate::change::verify;
@@ -13,8 +13,9 @@ use crate::cli::context::Context;
 use crate::error::{Error, ExitCode, Result};
 use crate::machine::discover;
 use crate::machine::host::{HostRead, command, tidy_packet_steering};
-use crate::machine::store::Lock;
 use crate::machine::store::disk::Root;
+use crate::machine::store::{Lock, StateDir};
+use crate::model::knob::Knob;
 use crate::model::plan::Plan;
 
 /// Path of the program in an image.
@@ -147,7 +148,7 @@ pub(in crate::cli) fn told(context: &Context, root: &Root, init: Init) {
 /// Persisted settings, for `status`.
 #[derive(serde::Serialize)]
 pub(in crate::cli) struct State {
-    plan: String,
+    pub(in crate::cli) plan: String,
     /// `None` where the record is for root's eyes.
     #[serde(skip_serializing_if = "Option::is_none")]
     init: Option<Init>,
@@ -190,6 +191,30 @@ pub(in crate::cli) fn state(host: &dyn HostRead) -> Result<Option<State>> {
         }
     };
     Ok(Some(State { plan: name, init, skipped, pending, drifted }))
+}
+
+/// Changes and plans in force, and the settings that are not as they were left.
+pub(in crate::cli) struct Kept {
+    pub(in crate::cli) in_force: Vec<InForce>,
+    pub(in crate::cli) persisted: Option<State>,
+    pub(in crate::cli) drift: Vec<Drifted>,
+}
+
+/// Finds them.
+pub(in crate::cli) fn kept(host: &dyn HostRead, at: &StateDir) -> Result<Kept> {
+    let in_force = apply::status(host, at)?;
+    let mut persisted = state(host)?;
+    let mut drift = apply::drift(host, &in_force);
+    // What was applied since is what counts; where nothing was, the persisted plan.
+    let made = |knob: &Knob| {
+        let here = in_force.iter().filter(|one| one.place == Whereabouts::Here);
+        here.flat_map(|one| &one.journal.header.entries).any(|entry| entry.knob == *knob)
+    };
+    if let Some(kept) = persisted.as_mut().filter(|kept| !kept.skipped) {
+        let kept = std::mem::take(&mut kept.drifted);
+        drift.extend(kept.into_iter().filter(|one| !made(&one.knob)));
+    }
+    Ok(Kept { in_force, persisted, drift })
 }
 
 impl State {

@@ -12,6 +12,7 @@
 //! A rule says nothing where it lacks a fact, and then says which. What it calls a warning has to be
 //! wrong on any router; what a well tuned one may have on purpose is a notice.
 
+pub mod live;
 mod outlook;
 mod places;
 mod rules;

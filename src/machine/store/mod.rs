@@ -31,6 +31,8 @@ pub(crate) mod lines;
 mod lock;
 pub mod measured;
 pub mod plan;
+#[cfg(feature = "top")]
+pub mod recording;
 pub mod result;
 pub mod swap;
 pub mod unfinished;

@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use super::sensors::Sensors;
 use super::{CpuCounters, Device, Health, device};
-use crate::machine::host::{HostRead, HostResult, clock};
+use crate::machine::host::{HostRead, HostResult, Query, clock, query_as};
 use crate::machine::parse::interrupts::interrupts;
 use crate::machine::parse::softirqs::{NetSoftirqs, net_softirqs};
+use crate::model::evidence::QueueMoved;
 use crate::model::measurement::CpuUse;
 use crate::model::order::InOrder;
 use crate::model::order::OneByOne;
 use crate::model::snapshot::Snapshot;
-use crate::model::telemetry::{CpuRates, DeviceRates, Interval, IrqRates};
+use crate::model::telemetry::{CpuRates, DeviceRates, Interval, IrqRates, QueueRates};
 use crate::model::units::{CpuId, IrqLine};
 
 /// CPUs, devices and interrupt lines that are recorded.
@@ -27,6 +28,8 @@ pub struct Watch {
     /// Interrupt lines with their names in /proc/interrupts. A name that is the only one of its
     /// kind is followed when its number changes.
     pub irqs: Vec<(IrqLine, String)>,
+    /// True if the drivers are asked for the packets of each queue as well.
+    pub queues: bool,
 }
 
 impl Watch {
@@ -47,6 +50,7 @@ impl Watch {
             cpus: snapshot.cpus.iter().map(|cpu| cpu.id).collect(),
             devices: devices.collect(),
             irqs,
+            queues: false,
         }
     }
 }
@@ -67,7 +71,11 @@ struct Reading {
     devices: Vec<Option<Device>>,
     irqs: Vec<Option<BTreeMap<CpuId, u64>>>,
     health: Health,
+    queues: QueueCounts,
 }
+
+/// Packets received and sent, by device and queue.
+type QueueCounts = BTreeMap<(String, u32), (Option<u64>, Option<u64>)>;
 
 impl<'a> Telemetry<'a> {
     /// Takes the first reading.
@@ -79,6 +87,25 @@ impl<'a> Telemetry<'a> {
         let sensors = Sensors::find(host);
         let last = Reading::take(host, &watch)?;
         Ok(Self { host, watch, sensors, start: last.at, last })
+    }
+
+    /// Watches something else from here on. Rates of what was watched before go on, those of what is new
+    /// begin with the interval after the next.
+    pub fn follow(&mut self, watch: Watch) {
+        let (before, last) = (&self.watch, &mut self.last);
+        let mut devices: BTreeMap<_, _> = before.devices.iter().zip(&last.devices).collect();
+        let devices = watch.devices.iter().map(|name| devices.remove(name).copied().flatten());
+        let devices = devices.collect();
+        let mut irqs: BTreeMap<_, _> =
+            before.irqs.iter().zip(std::mem::take(&mut last.irqs)).collect();
+        last.irqs = watch.irqs.iter().map(|line| irqs.remove(line).flatten()).collect();
+        last.devices = devices;
+        self.watch = watch;
+    }
+
+    /// Asks the drivers for the packets of each queue, or no longer.
+    pub fn ask_queues(&mut self, on: bool) {
+        self.watch.queues = on;
     }
 
     /// Interval since the last call, or since the start.
@@ -107,6 +134,7 @@ impl Reading {
             devices: watch.devices.iter().map(|name| device(host, name).ok()).collect(),
             irqs: irqs(host, watch),
             health: Health::read(host),
+            queues: queues(host, watch),
         })
     }
 
@@ -151,9 +179,41 @@ impl Reading {
                 .map(|((_, name), (now, then))| irq_rates(name, now, then, per_second))
                 .collect(),
             throttled: self.health.throttled_since(&before.health),
+            queues: self.queue_rates(before, per_second),
             ..Interval::default()
         }
     }
+
+    fn queue_rates(
+        &self,
+        before: &Self,
+        per_second: impl Fn(u64) -> Option<f64>,
+    ) -> Vec<QueueRates> {
+        let rate = |now: Option<u64>, then: Option<u64>| per_second(now?.checked_sub(then?)?);
+        let rates = self.queues.iter().map(|((device, queue), (rx, tx))| {
+            let then = before.queues.get(&(device.clone(), *queue));
+            let (rx_then, tx_then) = then.copied().unwrap_or_default();
+            QueueRates {
+                device: device.clone(),
+                queue: *queue,
+                rx_packets: rate(*rx, rx_then),
+                tx_packets: rate(*tx, tx_then),
+            }
+        });
+        rates.collect()
+    }
+}
+
+/// Packets of each queue as the drivers count them; empty unless they are asked for.
+fn queues(host: &dyn HostRead, watch: &Watch) -> QueueCounts {
+    let asked = watch.devices.iter().filter(|_| watch.queues);
+    let of = |name: &String| {
+        let told: Option<Vec<QueueMoved>> =
+            query_as(host, &Query::QueueCounters(name.clone())).ok();
+        let name = name.clone();
+        told.into_iter().flatten().map(move |q| ((name.clone(), q.index), (q.rx, q.tx)))
+    };
+    asked.flat_map(of).collect()
 }
 
 fn device_rates(

@@ -154,6 +154,7 @@ fn watched(irqs: &[(u32, &str)]) -> Watch {
         cpus: vec![CpuId(0), CpuId(1)],
         devices: vec!["eth0".into()],
         irqs: irqs.iter().map(|(n, name)| (IrqLine(*n), (*name).to_owned())).collect(),
+        queues: false,
     }
 }
 
