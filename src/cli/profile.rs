@@ -21,19 +21,19 @@ use crate::machine::parse::perf::Samples;
 use crate::machine::store::write_file;
 use crate::machine::sys::perf::{Sampler, Source};
 use crate::report::document::Table;
-use crate::report::render::chart::flame;
+use crate::report::render::{Form, chart::flame};
 use crate::{machine::discover, machine::store};
 
 /// `profile`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   linerate profile                    # for ten seconds; best under load
-  linerate profile 1m -o flame.svg    # and a flame graph")]
+  linerate profile 1m -o flame.html   # and a flame graph that zooms")]
 pub struct ProfileArgs {
-    /// Seconds to look; best while the router is busy
-    #[arg(value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    /// Time to look; best while the router is busy
+    #[arg(value_name = "TIME", default_value = "10", value_parser = seconds)]
     pub seconds: f64,
-    /// File for a flame graph (SVG)
+    /// File for a flame graph: a page that zooms (.html), or a drawing (.svg)
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Overwriting
@@ -109,7 +109,11 @@ pub(super) fn run(context: &Context, args: &ProfileArgs) -> Result<ExitCode> {
     let look = Look { seconds: looked, source, frequency, profile };
     if let Some(path) = &args.output {
         let heading = format!("packets on {} CPUs, {looked:.1} s", online.len());
-        write_file("flame graph", path, flame::svg(&look.profile, &heading).as_bytes())?;
+        let drawn = match Form::by_name(path) {
+            Form::Html => flame::page(&look.profile, &heading),
+            _ => flame::svg(&look.profile, &heading),
+        };
+        write_file("flame graph", path, drawn.as_bytes())?;
         out.say(format_args!("flame graph: {}", path.display()));
     }
     if out.json {
