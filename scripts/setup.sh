@@ -185,6 +185,15 @@ if [ "$purpose" = test ] && [ -x "$rustup" ] && ! can_build_for "$ARM_TARGET"; t
     "$rustup" target add "$ARM_TARGET" >&2 || say "setup: rustup could not add $ARM_TARGET; what needs it is skipped"
 fi
 
+# What judges the pages of reports in a browser; that test is skipped where it can't be had.
+axe=${CARGO_TARGET_DIR:-target}/axe
+if [ "$purpose" = test ] && have chromium && have npm && [ ! -e "$axe/node_modules/axe-core" ]; then
+    say 'setup: fetching axe-core, for the tests of pages in a browser'
+    mkdir -p "$axe"
+    npm install --prefix "$axe" --no-save --silent axe-core@4 >&2 ||
+        say 'setup: npm could not fetch axe-core; what needs it is skipped'
+fi
+
 # rustup can fetch the library for musl; the build goes without it where this fails.
 case $(static_target) in
 *-musl) ;;

@@ -62,6 +62,12 @@ impl Section {
         Self { title: title.into(), weight: Weight::Detail, blocks: Vec::new() }
     }
 
+    /// A detail that a page unfolds for those who ask how the conclusion came about.
+    #[must_use]
+    pub fn folded(title: impl Into<String>) -> Self {
+        Self { title: title.into(), weight: Weight::Folded, blocks: Vec::new() }
+    }
+
     /// Adds these blocks behind the section's own.
     #[must_use]
     pub fn with(mut self, blocks: impl IntoIterator<Item = Block>) -> Self {
@@ -83,6 +89,8 @@ pub enum Weight {
     Usual,
     /// A section only for forms that have room.
     Detail,
+    /// A [`Weight::Detail`] that a page shows when it is asked for.
+    Folded,
 }
 
 /// A piece of a section.
@@ -352,7 +360,11 @@ pub struct Strip {
     pub is_part: bool,
     /// Height of a lane under the marks in pixels; 0 is no lane.
     pub lane: f64,
-    /// A bar: the 95 % interval.
+    /// A broad bar from zero to here.
+    pub bar: Option<f64>,
+    /// True if the row is one of the best, or the one chosen.
+    pub is_best: bool,
+    /// A thin bar: the 95 % interval.
     pub interval: Option<(f64, f64)>,
     /// A thin line between two marks.
     pub between: Option<(f64, f64)>,

@@ -14,6 +14,7 @@ mod analysis_oracle;
 mod architecture;
 mod archive;
 mod bad_input;
+mod browser;
 mod corpus;
 mod costs;
 mod crowd;

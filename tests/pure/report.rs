@@ -7,7 +7,7 @@ use linerate::decide::experiment::{Analysis, analyse};
 use linerate::machine::store::measured::{Measured, from_json};
 use linerate::model::ethernet::PacketRate;
 use linerate::model::goal::{Combination, Design, Factor, Predicted, Varied};
-use linerate::model::measurement::{Direction, Ended, Experiment, RefusalCode};
+use linerate::model::measurement::{Direction, Ended, Experiment, Piece, RefusalCode};
 use linerate::model::sweep::{GoalOutcome, KneeVerdict, Sweep, SweepKind, SweepPoint};
 use linerate::model::units::CpuId;
 use linerate::report::render::{Form, Render};
@@ -42,7 +42,7 @@ fn as_text(experiment: &Experiment) -> String {
     text(experiment, &analyse(experiment))
 }
 
-fn as_html(experiment: &Experiment) -> String {
+pub(crate) fn as_html(experiment: &Experiment) -> String {
     html(experiment, &analyse(experiment))
 }
 
@@ -189,7 +189,7 @@ fn what_was_predicted_stands_beside_what_came_out() {
     assert!(markdown(&predicted(), &analysis).contains("## Predicted and measured"));
 }
 
-fn odd_runs() -> Vec<(&'static str, Experiment)> {
+pub(crate) fn odd_runs() -> Vec<(&'static str, Experiment)> {
     let mut runs = vec![("usual", usual())];
     let gain = Truth {
         candidates: vec![("one-cpu", 1.0), ("rps-other", 1.7), ("rps-all", 1.9), ("again", 1.0)],
@@ -245,6 +245,52 @@ fn odd_runs() -> Vec<(&'static str, Experiment)> {
     runs
 }
 
+/// A run whose windows were recorded in pieces; under rps-all the rate falls.
+pub(crate) fn over_time() -> Experiment {
+    let mut experiment = simulate(&Truth::default());
+    for cell in &mut experiment.cells {
+        let whole = cell.measurement.flows[0].goodput.0 / 8.0;
+        let falls = if cell.candidate == "rps-all" { 0.04 } else { 0.0 };
+        let piece = |n: u32| Piece {
+            at: f64::from(n + 1) * 0.2,
+            seconds: 0.2,
+            bytes: vec![(whole * 0.2 * (1.2 - falls * f64::from(n))) as u64],
+            busy: Vec::new(),
+            softirq: Vec::new(),
+            packets: Vec::new(),
+            rx_packets: Vec::new(),
+            tx_packets: Vec::new(),
+            dropped: Vec::new(),
+        };
+        cell.measurement.series = (0..10).map(piece).collect();
+    }
+    experiment
+}
+
+#[test]
+fn a_page_draws_the_rate_over_time_where_it_was_recorded() {
+    let page = as_html(&over_time());
+    let drawings = page.matches("over seconds").count();
+    assert_eq!(drawings, 8, "each of four candidates down and up");
+    assert!(page.contains("Rate down under rps-all over time"));
+    let without = as_html(&usual());
+    assert!(!without.contains("Rate over time"), "nothing was recorded");
+}
+
+#[test]
+fn the_page_begins_with_a_plain_bar_for_each_candidate_and_folds_what_is_behind_it() {
+    let page = as_html(&usual());
+    let (top, folded) = page.split_once("<details").unwrap();
+    for candidate in ["as-found", "one-cpu", "rps-other", "rps-all"] {
+        assert!(top.contains(&format!(">{candidate} down</text>")), "{candidate}: {top}");
+    }
+    assert_eq!(top.matches("<line class=\"bar").count(), 8, "down and up");
+    assert_eq!(top.matches("<line class=\"bar best").count(), 2, "as-found stays");
+    for part in ["Ratio to as-found", "What each CPU did", "settings before and after", "Machine"] {
+        assert!(!top.contains(part) && folded.contains(part), "{part}");
+    }
+}
+
 #[test]
 fn no_form_shows_a_figure_that_is_no_number() {
     for (name, experiment) in odd_runs() {
@@ -289,10 +335,10 @@ fn the_page_is_whole_and_needs_no_network() {
         let part = part.replace("&#39;", "'");
         assert!(page.contains(&part), "the page lacks: {part}");
     }
-    // One drawing of ratios, one of rates per direction, one of CPUs per candidate and one of
+    // One drawing of bars, one of ratios, one of rates per direction, one of CPUs per candidate and one of
     // all of them, one of drift; each with its
     // text for those who do not see it.
-    for (tag, expected) in [("<svg", 9), ("role=\"img\"", 9), ("<desc>", 9), ("<figure", 9)] {
+    for (tag, expected) in [("<svg", 10), ("role=\"img\"", 10), ("<desc>", 10), ("<figure", 10)] {
         assert_eq!(page.matches(tag).count(), expected, "{tag}");
     }
     let cells = experiment.cells.iter().filter(|c| c.measurement.is_valid()).count();
@@ -440,7 +486,7 @@ fn compares_page_and_drawing_hold_the_figures_that_it_prints() {
 }
 
 /// A recorded sweep, with a router that forwards 31000 packets a second and no more.
-fn swept() -> Sweep {
+pub(crate) fn swept() -> Sweep {
     let recorded = include_bytes!("../../fixtures/formats/sweep-v1.json");
     let Measured::Sweep(mut sweep) = from_json(recorded, "sweep").unwrap() else {
         panic!("a sweep")

@@ -49,18 +49,25 @@ fn section(section: &Section) -> Markup {
     let class = match section.weight {
         Weight::Verdict { refused: false } => Some("verdict"),
         Weight::Verdict { refused: true } => Some("verdict refused"),
-        Weight::Usual | Weight::Detail => None,
+        Weight::Usual | Weight::Detail | Weight::Folded => None,
     };
     // The colours of bars are explained once.
     let mut explained = false;
+    let blocks = markup! {
+        @for part in &section.blocks {
+            @if let Block::Figure(Figure { chart: Chart::Shares(shares), .. }) = part {
+                @if !std::mem::replace(&mut explained, true) { (chart::key(shares)) }
+            }
+            (block(part))
+        }
+    };
+    let title = markup! { @if !section.title.is_empty() { h2 { (section.title) } } };
     markup! {
         section class=[class] {
-            @if !section.title.is_empty() { h2 { (section.title) } }
-            @for part in &section.blocks {
-                @if let Block::Figure(Figure { chart: Chart::Shares(shares), .. }) = part {
-                    @if !std::mem::replace(&mut explained, true) { (chart::key(shares)) }
-                }
-                (block(part))
+            @if section.weight == Weight::Folded {
+                details { summary { (title) } (blocks) }
+            } @else {
+                (title) (blocks)
             }
         }
     }
@@ -113,19 +120,20 @@ fn table(table: &Table) -> Markup {
         })
     };
     markup! {
-        div.scroll { table {
+        table {
             thead { tr { @for (at, column) in table.columns.iter().enumerate() {
                 th class=[class(at)] scope="col" { (column.heading) }
             } } }
             tbody { @for row in &table.rows {
                 tr class=[row.is_best.then_some("best")] {
                     @for (at, cell) in row.cells.iter().enumerate() {
-                        @if at == 0 { th scope="row" { (self::cell(cell)) } }
-                        @else { td class=[class(at)] data-label=(heading(at)) { (self::cell(cell)) } }
+                        @let label = (at > 0 || class(at) == Some("num")).then(|| heading(at));
+                        @if at == 0 { th scope="row" data-label=[label] { (self::cell(cell)) } }
+                        @else { td class=[class(at)] data-label=[label] { (self::cell(cell)) } }
                     }
                 }
             } }
-        } }
+        }
     }
 }
 

@@ -37,7 +37,11 @@ impl Render for Text {
     fn render(&self, document: &Document) -> String {
         let mut lines = self.prose(Tone::Lead, &document.title);
         lines.extend(document.origin.iter().flat_map(|line| self.prose(Tone::Soft, line)));
-        for section in document.sections.iter().filter(|s| s.weight != Weight::Detail) {
+        for section in document
+            .sections
+            .iter()
+            .filter(|s| !matches!(s.weight, Weight::Detail | Weight::Folded))
+        {
             if !lines.is_empty() {
                 lines.push(String::new());
             }
@@ -198,7 +202,7 @@ fn hanging(label: &str, text: &str, width: usize, indent: &str) -> Vec<String> {
 
 /// Words in lines: the first of at most `first` characters, the others of at most `rest`. Blanks at
 /// the beginning stay, for they may be the indent of a tree.
-fn wrap(text: &str, first: usize, rest: usize) -> Vec<String> {
+pub(super) fn wrap(text: &str, first: usize, rest: usize) -> Vec<String> {
     wrap_as(text, first, rest, clean)
 }
 

@@ -24,7 +24,7 @@ pub(super) fn section(experiment: &Experiment) -> Section {
          idle time left",
     ));
     blocks.extend(softirq_note(experiment).map(|note| Block::prose(format!("note: {note}"))));
-    Section::detail("What each CPU did").with(blocks)
+    Section::folded("What each CPU did").with(blocks)
 }
 
 /// Softirq share of each CPU: a row for each candidate and direction.

@@ -37,13 +37,14 @@ pub fn document(experiment: &Experiment, analysis: &Analysis) -> Document {
     document.section(results::ratios(experiment, analysis));
     document.section(factors::section(analysis));
     document.section(rates::section(experiment, analysis));
+    document.section(rates::over_time(experiment));
     document.section(cpu::section(experiment));
     document.section(predicted::section(experiment, analysis));
     document.section(trust::section(experiment, analysis));
     document.section(settings(experiment));
     document.section(candidates(experiment));
-    document.section(Section::detail("Machine").with([Block::Facts(run::machine(experiment))]));
-    document.section(Section::detail("Load").with([Block::Facts(run::scenario(experiment))]));
+    document.section(Section::folded("Machine").with([Block::Facts(run::machine(experiment))]));
+    document.section(Section::folded("Load").with([Block::Facts(run::scenario(experiment))]));
     document.section(repeat(experiment));
     document.section(application(experiment, analysis));
     document
@@ -85,11 +86,11 @@ fn settings(experiment: &Experiment) -> Section {
             same,
         ]);
     }
-    Section::detail("The router's settings before and after").with([Block::Table(table)])
+    Section::folded("The router's settings before and after").with([Block::Table(table)])
 }
 
 fn candidates(experiment: &Experiment) -> Section {
-    let mut section = Section::detail("What was compared");
+    let mut section = Section::folded("What was compared");
     for candidate in &experiment.candidates {
         section.blocks.push(Block::Heading(format!("{}: {}", candidate.name, candidate.title)));
         section.blocks.push(Block::prose(&candidate.reason));
@@ -110,7 +111,7 @@ fn candidates(experiment: &Experiment) -> Section {
 }
 
 fn repeat(experiment: &Experiment) -> Section {
-    Section::detail("Repeat it").with([
+    Section::folded("Repeat it").with([
         Block::Command(run::command(experiment)),
         Block::note(format!(
             "the seed {} gives the same random order of the cells",

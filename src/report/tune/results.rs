@@ -1,5 +1,6 @@
 //! The table of results, and the ratios as a drawing.
 
+use super::rates;
 use super::verdict::{marked, rule};
 use crate::decide::experiment::{Analysis, BAND, CandidateResult, Effect, Leaning, Rate, Verdict};
 use crate::model::measurement::Experiment;
@@ -32,7 +33,8 @@ pub(super) fn section(experiment: &Experiment, analysis: &Analysis) -> Section {
         table.mark(marked.contains(&result.name), cells);
     }
     table.drop_empty();
-    let mut section = Section::new("Results").with([Block::Table(table)]);
+    let bars = rates::bars(experiment, analysis, &marked).map(Block::Figure);
+    let mut section = Section::new("Results").with(bars).with([Block::Table(table)]);
     let rule = rule(experiment, analysis);
     section.blocks.extend(rule.map(|rule| Block::note(format!("marked: {rule}"))));
     section.with([Block::List(by_direction(analysis))])
@@ -125,7 +127,7 @@ pub(super) fn ratios(experiment: &Experiment, analysis: &Analysis) -> Section {
         caption: caption.to_owned(),
         in_table: false,
     };
-    Section::detail(format!("Ratio to {baseline}")).with([
+    Section::folded(format!("Ratio to {baseline}")).with([
         Block::Figure(figure),
         Block::note(
             "rates are geometric means over the blocks; ratios are paired: each block compares what ran in \

@@ -5,7 +5,7 @@ use maud::{Markup, html as markup};
 use super::{LABELS, Scale, axis, per_cent, round_steps};
 use crate::report::document::{Curve, MarkKind};
 
-/// Room above for the names of what was found, a line for each.
+/// Room above for the names of what was found, a line for each, or for the name of the top level.
 const NAMES: f64 = 15.0;
 
 /// Two names of levels are at least this far apart, in pixels.
@@ -19,7 +19,7 @@ pub(super) fn draw(curve: &Curve) -> Option<(f64, Markup)> {
     let lowest = (!curve.counts).then_some(0.0);
     let across = Scale::around(points.chain(lowest))?;
     let named = curve.found.iter().filter(|(_, name)| !name.is_empty()).count();
-    let top = if named > 0 { NAMES * named as f64 + 4.0 } else { 0.0 };
+    let top = if named > 0 { NAMES * named as f64 + 4.0 } else { NAMES };
     let bottom = top + curve.height;
     let depth = |up: f64| if curve.by_root { up.max(0.0).sqrt() } else { up };
     let (low, high) = (depth(curve.range.0), depth(curve.range.1));

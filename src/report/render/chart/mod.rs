@@ -13,6 +13,7 @@ mod strips;
 use maud::{Markup, html as markup};
 
 use crate::report::document::{Chart, Figure, Row};
+use crate::report::render::text::wrap;
 
 pub(super) use shares::key;
 
@@ -21,6 +22,14 @@ const MARGIN: f64 = 3.0;
 
 /// Below the plot, in pixels, for the labels of the axis.
 const LABELS: f64 = 22.0;
+
+/// So many letters fit in a line on a phone.
+const LETTERS: usize = 36;
+
+/// A name in lines that a phone has room for.
+fn folded(name: &str) -> Vec<String> {
+    wrap(name, LETTERS, LETTERS)
+}
 
 /// A figure's drawing with its text for those who do not see it, and its height in pixels; `None`
 /// where there is nothing to draw.

@@ -2,23 +2,21 @@
 
 use maud::{Markup, html as markup};
 
-use super::per_cent;
+use super::{LETTERS, folded, per_cent};
 use crate::report::document::{Heat, Shares};
 
 /// Height of a bar with what is free around it.
 const ROW: f64 = 24.0;
 
-/// Height of a row of boxes with its name.
-const BOXES: f64 = 46.0;
+/// Height of a line of a row's name, and of its boxes with what is free below them.
+const NAME: f64 = 18.0;
+const BOXES: f64 = 28.0;
 
 /// Place where bars begin, per cent of the width; names stand left of them.
 const START: f64 = 15.0;
 
 /// Width of a full bar, per cent; figures stand right of it and need 80 pixels on a phone.
 const FULL: f64 = 58.0;
-
-/// So many letters fit in a line on a phone.
-const LETTERS: usize = 40;
 
 /// Boxes of more columns than this have no room for figures: on a phone a box of a sixteenth is as
 /// wide as two digits.
@@ -60,21 +58,29 @@ pub(super) fn heat(heat: &Heat) -> Option<(f64, Markup)> {
     let with_figures = columns <= WITH_FIGURES;
     let longest = heat.columns.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let every = (longest * columns).div_ceil(LETTERS).max(1);
-    let below = heat.rows.len() as f64 * BOXES;
+    let mut below = 0.0;
+    let mut rows = Vec::new();
+    for (name, shares) in &heat.rows {
+        let lines = folded(name);
+        let boxes = below + NAME * lines.len() as f64;
+        rows.push((below, boxes, lines, name, shares));
+        below = boxes + BOXES;
+    }
     let content = markup! {
-        @for ((name, shares), index) in heat.rows.iter().zip(0_u32..) {
-            @let top = f64::from(index) * BOXES;
-            text x="0" y=(top + 13.0) { (name) }
+        @for (top, boxes, lines, name, shares) in rows {
+            @for (line, n) in lines.iter().zip(0_u32..) {
+                text x="0" y=(top + NAME * f64::from(n) + 13.0) { (line) }
+            }
             @for ((share, column), at) in shares.iter().zip(&heat.columns).zip(0_u32..) {
                 @let x = f64::from(at) * width;
                 @let percent = format!("{:.0}", share * 100.0);
-                rect.idle x=(per_cent(x)) y=(top + 18.0) width=(per_cent(width * 0.97)) height="22" {}
-                rect.softirq x=(per_cent(x)) y=(top + 18.0) width=(per_cent(width * 0.97)) height="22"
+                rect.idle x=(per_cent(x)) y=(boxes) width=(per_cent(width * 0.97)) height="22" {}
+                rect.softirq x=(per_cent(x)) y=(boxes) width=(per_cent(width * 0.97)) height="22"
                     opacity=(format!("{share:.3}")) {
                     title { (name) ", " (column) ": " (percent) " %" }
                 }
                 @if with_figures {
-                    text.boxed x=(per_cent(x + width * 0.485)) y=(top + 33.0) text-anchor="middle" {
+                    text.boxed x=(per_cent(x + width * 0.485)) y=(boxes + 15.0) text-anchor="middle" {
                         (percent)
                     }
                 }

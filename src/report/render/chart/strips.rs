@@ -2,7 +2,7 @@
 
 use maud::{Markup, html as markup};
 
-use super::{LABELS, Scale, axis, per_cent, round_steps};
+use super::{LABELS, LETTERS, Scale, axis, folded, per_cent, round_steps};
 use crate::report::document::{Axis, Mark, MarkKind, Strip, Strips};
 
 /// Height of the line that names a row, above its marks.
@@ -45,8 +45,9 @@ pub(super) fn draw(strips: &Strips) -> Option<(f64, Markup)> {
         if n > 0 && !strip.is_part {
             top += BELOW;
         }
-        body.push(row(strip, top, &at));
-        top += NAME + strip.lane.max(MARKS);
+        let names = named(strip);
+        body.push(row(strip, &names, top, &at));
+        top += NAME * names.len() as f64 + strip.lane.max(MARKS);
     }
     let bottom = top + BELOW;
     let content = markup! {
@@ -65,11 +66,26 @@ pub(super) fn draw(strips: &Strips) -> Option<(f64, Markup)> {
 
 fn values_of(strip: &Strip) -> impl Iterator<Item = f64> {
     let ends = [strip.interval, strip.between].into_iter().flatten();
-    ends.flat_map(|(low, high)| [low, high]).chain(strip.marks.iter().map(|mark| mark.at))
+    let ends = ends.flat_map(|(low, high)| [low, high]).chain(strip.bar);
+    ends.chain(strip.marks.iter().map(|mark| mark.at))
 }
 
-fn row(strip: &Strip, top: f64, at: &dyn Fn(f64) -> String) -> Markup {
-    let lane = top + NAME;
+/// Lines of a row's name and of its values in words, as a phone has room for them.
+fn named(strip: &Strip) -> Vec<(String, &str)> {
+    let mut lines: Vec<(String, &str)> =
+        folded(&strip.name).into_iter().map(|line| (line, "")).collect();
+    let words = strip.words.as_str();
+    match lines.last_mut() {
+        Some((name, beside)) if name.chars().count() + words.chars().count() < LETTERS => {
+            *beside = words;
+        }
+        _ => lines.push((String::new(), words)),
+    }
+    lines
+}
+
+fn row(strip: &Strip, names: &[(String, &str)], top: f64, at: &dyn Fn(f64) -> String) -> Markup {
+    let lane = top + NAME * names.len() as f64;
     let height = strip.lane.max(MARKS);
     let middle = lane + height / 2.0;
     // Dots of the first and the last measurement stay within the lane.
@@ -81,10 +97,19 @@ fn row(strip: &Strip, top: f64, at: &dyn Fn(f64) -> String) -> Markup {
         strip.marks.iter().partition(|m| matches!(m.kind, MarkKind::Single | MarkKind::Trial));
     markup! {
         g class=(if strip.is_part { "thin" } else { "main" }) {
-            text x="0" dx=[strip.is_part.then_some(PART)] y=(top + 14.0) { (strip.name) }
-            text.value x="100%" y=(top + 14.0) text-anchor="end" { (strip.words) }
+            @for ((name, words), n) in names.iter().zip(0_u32..) {
+                @let y = top + NAME * f64::from(n) + 14.0;
+                @if !name.is_empty() {
+                    text x="0" dx=[strip.is_part.then_some(PART)] y=(y) { (name) }
+                }
+                @if !words.is_empty() { text.value x="100%" y=(y) text-anchor="end" { (words) } }
+            }
             @if strip.lane > 0.0 {
                 rect.lane x="0" y=(lane) width="100%" height=(height) rx="4" opacity="0.55" {}
+            }
+            @if let Some(end) = strip.bar {
+                line class=(if strip.is_best { "bar best" } else { "bar" })
+                    x1=(at(0.0)) x2=(at(end)) y1=(middle) y2=(middle) {}
             }
             @for mark in single { (self::mark(mark, &at(mark.at), level(mark), strip.is_part)) }
             @if let Some((from, to)) = strip.between {
