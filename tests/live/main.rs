@@ -15,6 +15,7 @@ mod kernel;
 mod knobs;
 mod lab;
 mod losses;
+mod pages;
 mod persist;
 mod record;
 mod secrets;

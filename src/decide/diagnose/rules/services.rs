@@ -129,7 +129,7 @@ fn packet_steering(subject: &Subject<'_>) -> Looked {
                 "uci set network.globals.packet_steering=0; uci commit network; \
                          /etc/init.d/packet_steering restart",
             )
-            .remedy("linerate apply and persist take it over by themselves"),
+            .remedy("linerate apply --confirm 60s and linerate persist take it over by themselves"),
         );
     } else if subject.offloads() {
         let table = subject.snapshot.path.nftables.as_ref();
