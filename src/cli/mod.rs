@@ -191,6 +191,19 @@ fn parse() -> std::result::Result<Cli, clap::Error> {
         .map_err(|e| e.format(&mut command))
 }
 
+/// The command that these words begin with: `linerate lab up`.
+fn verb(words: impl Iterator<Item = String>) -> String {
+    let mut command = Cli::command();
+    let mut named = command.get_name().to_owned();
+    for word in words {
+        if let Some(one) = command.find_subcommand(word).filter(|one| !one.is_hide_set()).cloned() {
+            named = format!("{named} {}", one.get_name());
+            command = one;
+        }
+    }
+    named
+}
+
 /// Help and version as clap prints them; a mistake in the form of all our errors.
 fn not_run(e: &clap::Error) -> ExitCode {
     let asked = matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
@@ -198,7 +211,8 @@ fn not_run(e: &clap::Error) -> ExitCode {
         output::print_help(e);
         return if asked { ExitCode::Done } else { ExitCode::Usage };
     }
-    let error = usage::error(e);
+    let words = std::env::args_os().skip(1).filter_map(|word| word.into_string().ok());
+    let error = usage::error(e, &verb(words));
     output::print_error(&error);
     error.code()
 }

@@ -55,6 +55,20 @@ impl Output {
         }
     }
 
+    /// Plain text of so many columns.
+    #[cfg(test)]
+    pub(in crate::cli) fn of_width(width: usize) -> Self {
+        Self {
+            json: false,
+            quiet: false,
+            changes: false,
+            verbose: false,
+            color: false,
+            stderr_is_terminal: false,
+            width,
+        }
+    }
+
     /// Writes data. A reader that has gone away (`| head`) ends a verb that only looks quietly. One that
     /// changes something goes on, says in a line what was not printed, and with `-q` prints only JSON.
     ///

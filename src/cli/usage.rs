@@ -4,8 +4,8 @@ use clap::error::{ContextKind, ErrorKind};
 
 use crate::error::Error;
 
-/// The error, with what clap suggests as its remedy.
-pub(super) fn error(mistake: &clap::Error) -> Error {
+/// The error of this command, with what clap suggests as its remedy.
+pub(super) fn error(mistake: &clap::Error, verb: &str) -> Error {
     let part = |kind| mistake.get(kind).map(ToString::to_string).filter(|text| !text.is_empty());
     let arg = part(ContextKind::InvalidArg).unwrap_or_default();
     let value = part(ContextKind::InvalidValue);
@@ -51,7 +51,7 @@ pub(super) fn error(mistake: &clap::Error) -> Error {
     // clap's own tips (`to pass '--x' as a value, use '-- --x'`) lead away from what was meant.
     let hint = match suggested.into_iter().find_map(part) {
         Some(near) => format!("did you mean {near}?"),
-        None => "linerate --help, or --help behind a command, tells what there is".into(),
+        None => format!("{verb} --help tells what there is"),
     };
     Error::usage("command line", why).hint(hint)
 }
@@ -69,21 +69,22 @@ mod tests {
     #[test]
     fn a_mistake_names_what_was_written_and_what_is_near() {
         for (line, why, hint) in [
-            ("apply --bogus", "'--bogus'", "--help"),
+            ("apply --bogus", "'--bogus'", "apply --help"),
             ("shwo", "no command 'shwo'", "show"),
             ("verify --pendin", "'--pendin'", "did you mean --pending?"),
             ("apply --confirm 0", "'0' for '--confirm <TIME>': must be more than 0", "--help"),
             ("plan --flows many", "invalid value 'many' for '--flows <N>'", "--help"),
             ("plan --flows", "'--flows <N>' needs a value", "--help"),
-            ("plan --flows -5", "'-5' is below 0, which no value may be", "--help"),
+            ("plan --flows -5", "'-5' is below 0, which no value may be", "linerate plan --help"),
             ("show --color loud", "[possible values: auto, always, never]", "--help"),
             ("apply --probe 192.0.2.1", "--confirm <TIME>", "--help"),
             ("apply --confirm 5 --dry-run", "can't be used with", "--help"),
             ("apply --dry-run --dry-run", "more than once", "--help"),
-            ("verify a b", "unexpected argument 'b'", "--help"),
+            ("verify a b", "unexpected argument 'b'", "linerate verify --help"),
         ] {
             let words = std::iter::once("linerate").chain(line.split(' '));
-            let error = super::error(&Cli::try_parse_from(words).unwrap_err());
+            let verb = super::super::verb(line.split(' ').map(str::to_owned));
+            let error = super::error(&Cli::try_parse_from(words).unwrap_err(), &verb);
             assert!(error.to_string().contains(why), "{line}: {error}");
             assert!(error.remedy().unwrap().contains(hint), "{line}: {:?}", error.remedy());
         }

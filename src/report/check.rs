@@ -57,7 +57,14 @@ fn headline(snapshot: &Snapshot, diagnosis: &Diagnosis) -> String {
         })
         .collect();
     let counts = if counts.is_empty() { "nothing found".to_owned() } else { counts.join(", ") };
-    format!("{name}: {counts}")
+    let first = diagnosis.findings.first().map_or(0.0, |finding| finding.cost);
+    let cost = match first {
+        share if share >= 0.01 => {
+            format!("; the first is expected to cost about {:.0} %", share * 100.0)
+        }
+        _ => String::new(),
+    };
+    format!("{name}: {counts}{cost}")
 }
 
 /// The rules with what each looks for.

@@ -8,8 +8,8 @@ use crate::model::plan::{Candidate, Change, NotMade, Plan};
 use crate::model::snapshot::Snapshot;
 
 /// Advice on how to read the rates and hand-offs of candidates.
-const COST: &str = "times as found: both ways at once, and each way alone, in the middle world; \
-    hand-offs: packets that change CPU, where 100 % is those of one direction (a model, not a \
+const COST: &str = "times as found: both ways at once, and each way alone, by the middle of the costs \
+    tried; hand-offs: packets that change CPU, where 100 % is those of one direction (a model, not a \
     measurement)";
 
 /// Document on a plan: the gain that is expected of the chosen candidate, the others beside it, the

@@ -158,7 +158,7 @@ fn scenario(driver: Driver, target: &Target, spec: &LoadSpec) -> Scenario {
 
 fn text(context: &Context, driven: &Driven) -> Vec<String> {
     let mut lines = vec![driven.version.clone()];
-    lines.extend(runs_lines(context, &driven.runs));
+    lines.extend(runs_lines(&context.out, &driven.runs));
     let Some(line) = &driven.line else { return lines };
     let ms = |what: &str, value: Option<f64>| value.map(|ms| format!("{what} {ms:.1} ms"));
     let trips = [

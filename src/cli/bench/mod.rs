@@ -11,6 +11,7 @@ pub(super) use args::BenchArgs;
 use self::args::Against;
 use super::context::Context;
 use super::interrupt;
+use super::output::Output;
 use super::shared::loads::framed;
 use super::shared::waiting;
 use crate::error::{Error, ExitCode, Result};
@@ -23,7 +24,10 @@ use crate::measure::bench::beside::{Beside, Latency, Seen};
 use crate::measure::load::{LoadSpec, Sender};
 use crate::measure::tune::Workbench;
 use crate::model::histogram::Histogram;
-use crate::model::measurement::{Direction, EvidenceClass, Measurement, Protocol, Scenario};
+use crate::model::measurement::{
+    CpuUse, Direction, EvidenceClass, Measurement, Protocol, Scenario,
+};
+use crate::model::order::InOrder;
 use crate::model::snapshot::Snapshot;
 use crate::model::units::BitRate;
 use crate::report::document::Table;
@@ -263,14 +267,31 @@ fn text(
 ) -> String {
     let out = &context.out;
     let mut lines = vec![out.bold(format_args!("router: {title}")), out.dim(line)];
-    lines.extend(runs_lines(context, runs));
+    lines.extend(runs_lines(out, runs));
     lines.push(out.dim(format_args!("evidence: {}", class.meaning())));
     lines.join("\n")
 }
 
+/// Shares of each CPU, or on many CPUs of the busiest and what the others have on the average.
+fn softirq(cpus: &[CpuUse]) -> String {
+    const EACH: usize = 8;
+    const BUSIEST: usize = 3;
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    if cpus.len() <= EACH {
+        return cpus.iter().map(|c| percent(c.softirq)).collect::<Vec<_>>().join(" ");
+    }
+    let mut sorted: Vec<&CpuUse> = cpus.iter().collect();
+    sorted.order_by(|a, b| b.softirq.total_cmp(&a.softirq));
+    let (busiest, others) = sorted.split_at(BUSIEST.min(sorted.len()));
+    let mut told: Vec<String> =
+        busiest.iter().map(|c| format!("{} {}", c.cpu, percent(c.softirq))).collect();
+    let mean = others.iter().map(|c| c.softirq).sum::<f64>() / others.len().max(1) as f64;
+    told.push(format!("{} others {}", others.len(), percent(mean)));
+    told.join(", ")
+}
+
 /// A row for each run, why it is refused, and what one must know.
-pub(super) fn runs_lines(context: &Context, runs: &[Measurement]) -> Vec<String> {
-    let out = &context.out;
+pub(super) fn runs_lines(out: &Output, runs: &[Measurement]) -> Vec<String> {
     let mut table = Table::new(&[
         "direction",
         "Mbit/s down",
@@ -289,14 +310,13 @@ pub(super) fn runs_lines(context: &Context, runs: &[Measurement]) -> Vec<String>
             (_, _, Some(again)) => again.to_string(),
             _ => "?".into(),
         });
-        let softirq = run.cpus.iter().map(|c| format!("{:.0} %", c.softirq * 100.0));
         table.row([
             run.direction.to_string(),
             rate(Direction::Down),
             rate(Direction::Up),
             if run.packet_bytes > 0.0 { format!("{:.0}", run.packet_bytes) } else { "?".into() },
             again.collect::<Vec<_>>().join(" + "),
-            softirq.collect::<Vec<_>>().join(" "),
+            softirq(&run.cpus),
         ]);
     }
     let mut lines = out.table(&table);
@@ -402,4 +422,44 @@ fn beside_lines(context: &Context, seen: &Seen) -> Vec<String> {
         ));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::store::measured::{Measured, from_json};
+
+    /// Runs as they were recorded, on so many CPUs and with all that may be said of one.
+    fn recorded(cpus: usize) -> Vec<Measurement> {
+        let record = include_bytes!("../../../fixtures/experiments/lab-2cpu-nat300.json");
+        let Ok(Measured::Experiment(experiment)) = from_json(record, "recorded") else { panic!() };
+        let mut runs: Vec<Measurement> =
+            experiment.cells.into_iter().take(3).map(|cell| cell.measurement).collect();
+        for run in &mut runs {
+            let cpu = run.cpus[0].clone();
+            run.cpus = vec![cpu; cpus];
+        }
+        let why =
+            "down: CPU0 ran at 600 of 1500 MHz for 3.1 of 10 s, which is no figure of this router";
+        runs[1].refusals = vec![crate::model::measurement::Refusal {
+            code: crate::model::measurement::RefusalCode::Throttled,
+            why: why.into(),
+        }];
+        runs
+    }
+
+    #[test]
+    fn the_text_of_a_measurement_fits_the_terminal_on_two_cpus_and_on_many() {
+        for cpus in [2, 16, 96] {
+            let runs = recorded(cpus);
+            for width in [60, 80, 200] {
+                let out = Output::of_width(width);
+                let text = out.text().folded(&runs_lines(&out, &runs).join("\n"));
+                let long = text.lines().find(|line| line.chars().count() > width);
+                assert_eq!(long, None, "{cpus} CPUs at {width}:\n{text}");
+                assert!(text.contains("Mbit/s down") && text.contains("refused: "), "{text}");
+                assert!(text.lines().count() < 60, "{cpus} CPUs at {width}:\n{text}");
+            }
+        }
+    }
 }

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{json, read_file, words, write_file};
+use super::{json, read_file, write_file};
 use crate::error::{Error, Result};
 use crate::model::bisect::BuildAnswer;
 
@@ -93,7 +93,7 @@ impl Directory {
     /// A usage or not-permitted error, with path and reason.
     pub fn begin(&self, a: &[u8], b: &[u8], terms: &Terms) -> Result<()> {
         fs::create_dir_all(&self.path).map_err(|e| {
-            Error::usage(format!("make directory {}", self.path.display()), words(&e))
+            super::failed(format!("make directory {}", self.path.display()), &e)
                 .hint("name another with --dir")
         })?;
         self.write("a.config", a)?;

@@ -155,7 +155,7 @@ pub fn write_private(kind: &str, path: &Path, content: &[u8]) -> Result<()> {
 
 fn write_with(kind: &str, path: &Path, content: &[u8], mode: u32) -> Result<()> {
     let failed = |e: io::Error| {
-        Error::new(code_of(&e), format!("write {kind} {}", path.display()), words(&e))
+        self::failed(format!("write {kind} {}", path.display()), &e)
             .hint("name another file with -o")
     };
     match straight(path).map_err(failed)? {
@@ -163,6 +163,11 @@ fn write_with(kind: &str, path: &Path, content: &[u8], mode: u32) -> Result<()> 
         None if path.is_dir() => Err(failed(io::ErrorKind::IsADirectory.into())),
         None => replace(path, content, mode).map_err(failed),
     }
+}
+
+/// An error of a file that the user named, or that lies beside one.
+fn failed(what: String, error: &io::Error) -> Error {
+    Error::new(code_of(error), what, words(error))
 }
 
 /// The exit code of an error of a file that the user named: usage only where the name is to blame.

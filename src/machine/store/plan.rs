@@ -156,7 +156,7 @@ pub fn set_aside(
     }
     let kept = path.with_file_name(name());
     let renamed = fs::rename(path, &kept);
-    renamed.map_err(|e| Error::usage(format!("keep {}", path.display()), super::words(&e)))?;
+    renamed.map_err(|e| super::failed(format!("keep {}", path.display()), &e))?;
     Ok(Some(kept))
 }
 

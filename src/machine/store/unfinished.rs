@@ -112,7 +112,7 @@ impl Record {
         let kept = names
             .find(|name| !name.exists())
             .ok_or_else(|| Error::usage(what(), "there are far too many of them already"))?;
-        fs::rename(path, &kept).map_err(|e| Error::usage(what(), super::words(&e)))?;
+        fs::rename(path, &kept).map_err(|e| super::failed(what(), &e))?;
         Ok(Some(kept))
     }
 
@@ -169,7 +169,7 @@ impl Record {
         let Some(path) = self.path else { return Ok(()) };
         match fs::remove_file(&path) {
             Err(e) if e.kind() != ErrorKind::NotFound => {
-                Err(Error::usage(format!("remove {}", path.display()), super::words(&e)))
+                Err(super::failed(format!("remove {}", path.display()), &e))
             }
             _ => Ok(()),
         }
