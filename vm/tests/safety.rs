@@ -204,7 +204,7 @@ echo "$i $cut $midway $wrong" >/out/kills
     assert_eq!(lro("after"), lro("before"), "undone with what turned it off");
 }
 
-/// The wall clock goes back an hour while a change waits; CPUs go offline and a device is renamed
+/// The wall clock goes back an hour and memory runs out while a change waits; CPUs go offline and a device is renamed
 /// between plan, apply and rollback. And whatever becomes of the terminal, the gateway, the process or
 /// /run, a change that waits is undone: LINERATE_VM_LATENESS says how often each is tried, and that the
 /// machine is quiet enough for the times to mean something (docs/confirm.md).
@@ -219,8 +219,13 @@ state before
 
 # The deadline does not move with the clock.
 step waiting linerate apply --confirm 4 --no-probe /tmp/plan.toml
+for guard in $(pidof linerate); do cat /proc/$guard/oom_score_adj; done >/out/oom
 date -s @$(($(date +%s) - 3600)) >/dev/null
 read -r from _ </proc/uptime
+now=$from
+# Memory runs out meanwhile: whoever takes it is ended, and no guard is.
+tail /dev/zero >/dev/null 2>&1
+echo "memory $?" >>/out/steps
 while [ -e /run/linerate/deadman.json ]; do
     usleep 50000
     read -r now _ </proc/uptime
@@ -293,6 +298,8 @@ cat /tmp/late-* | tee /out/lateness
     let codes = codes(&outcome);
     let code = |step: &str| codes[step];
     assert_eq!((code("waiting"), code("too-late")), (0, 7), "{}", outcome.output);
+    assert_eq!(outcome.text("oom"), "-1000\n-1000\n", "both guards are the last to be ended");
+    assert_eq!(code("memory"), 137, "memory did not run out");
     let times: Vec<u64> =
         outcome.text("clock").split_whitespace().map(|n| n.parse().unwrap()).collect();
     assert!(times[1] - times[0] <= 7, "{times:?}: it waited for the wall clock");
