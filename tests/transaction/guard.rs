@@ -202,6 +202,20 @@ fn a_lost_gateway_ends_the_wait_early_and_says_so() {
 }
 
 #[test]
+fn a_look_at_the_gateways_that_takes_long_delays_nothing() {
+    let scene = Waiting::new();
+    let clock = Virtual::new();
+    let mut slow = || {
+        clock.sleep(Duration::from_millis(1700));
+        None
+    };
+    let (watch, _) = scene.guard_that(&scene.fake, &clock, &mut slow);
+    assert!(matches!(watch, Watch::Undone(_)), "{watch:?}");
+    assert!((WAIT..=WAIT + 100).contains(&clock.passed()), "{}", clock.passed());
+    scene.assert_undone();
+}
+
+#[test]
 fn a_confirm_in_time_keeps_the_change_and_ends_the_guard() {
     let scene = Waiting::new();
     let new = scene.fake.content();

@@ -40,6 +40,10 @@ use crate::machine::sys::process;
 /// Interval at which the guard looks; a deadline is missed by no more than this and the writes.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// Milliseconds before the deadline in which gateways are asked no more: a look at their ports waits while
+/// another program has the kernel's lock of all devices (`carrier_show`), and nothing is won by it.
+const LAST_ASKED: u64 = 2000;
+
 /// Grace period in which a process that tries settings may put them back itself when its time is
 /// over.
 const GRACE: Duration = Duration::from_secs(10);
@@ -248,7 +252,11 @@ impl Guard<'_> {
             if self.is_orphan(known) {
                 return Some(Reason::Orphaned);
             }
-            if let Some(why) = (self.lost)() {
+            let due = known.armed.deadline_ms;
+            let left = due.saturating_sub(milliseconds(self.clock.boottime()));
+            if left > LAST_ASKED
+                && let Some(why) = (self.lost)()
+            {
                 return Some(Reason::Lost(why));
             }
             self.clock.sleep(LOOK);
