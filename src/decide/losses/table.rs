@@ -596,7 +596,7 @@ pub(super) fn of_driver(
         Some((before, after)) => name.starts_with(before) && name.ends_with(after),
         None => name == **one,
     };
-    let alone = ALONE.iter().find(|(names, _)| names.iter().any(|one| is_alone(one)));
+    let alone = ALONE.iter().find(|(names, _)| names.iter().any(&is_alone));
     if let Some((_, stage)) = alone {
         let own = OWN.iter().filter(|(of, _)| of == stage).flat_map(|(_, names)| *names);
         let kind = if own.map(|n| kernels(n)).all(|n| n == 0) { Kind::Lost } else { Kind::Detail };
