@@ -239,6 +239,9 @@ in_force
     );
 }
 
+/// Runs a script: its environment, and what is called of it.
+type Run<'a> = &'a mut dyn FnMut(&[&str], &str);
+
 /// Line numbers of a shell script with the first words of the commands on them.
 fn commands(script: &str) -> Vec<(usize, String)> {
     let mut all = Vec::new();
@@ -291,7 +294,7 @@ fn every_command_of_openwrts_scripts_is_reached_on_busybox() {
         false => drop(std::fs::remove_file(place.dir.join(name))),
     };
     let texts = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/openwrt");
-    let traced = |name: &str, ways: &dyn Fn(&mut dyn FnMut(&[&str], &str))| {
+    let traced = |name: &str, ways: &dyn Fn(Run<'_>)| {
         let text = std::fs::read_to_string(texts.join(name)).unwrap();
         // What runs in the background would write into the middle of a line of the trace.
         let moved = text

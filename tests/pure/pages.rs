@@ -41,11 +41,12 @@ fn parts(text: &str) -> (String, Vec<&str>) {
 }
 
 /// Mistakes of a command that is only mentioned: what it needs is left out.
-const LEFT_OUT: [ErrorKind; 4] = [
+const LEFT_OUT: [ErrorKind; 5] = [
     ErrorKind::InvalidValue,
     ErrorKind::MissingRequiredArgument,
     ErrorKind::MissingSubcommand,
     ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand,
+    ErrorKind::DisplayVersion,
 ];
 
 #[test]

@@ -160,7 +160,6 @@ fn life_of(kind: &str, tools: &[&str]) {
         .output()
         .unwrap();
     let said = [out.stdout, out.stderr].map(|s| String::from_utf8_lossy(&s).into_owned()).concat();
-    eprintln!("{said}");
     assert!(out.status.success() && said.contains(&format!("all of {kind}")), "{said}");
     std::fs::remove_dir_all(&place).unwrap();
 }

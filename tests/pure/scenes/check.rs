@@ -585,7 +585,8 @@ fn each_rule_finds_its_fault_and_not_what_looks_alike() {
         let found = told.findings.iter().find(|f| f.rule == rule);
         if found.map(|f| f.severity) != expected {
             let unseen = told.unseen.iter().find(|u| u.rule == rule);
-            wrong.push(format!("{rule}: {expected:?}, not {found:?} {unseen:?}\n{patch}"));
+            let all: Vec<_> = told.findings.iter().map(|f| (&f.rule, f.severity)).collect();
+            wrong.push(format!("{rule}: {expected:?}, not {found:?} {unseen:?} {all:?}\n{patch}"));
         }
         if let Some(found) = found {
             assert!(!found.evidence.is_empty(), "{rule} has no evidence");
