@@ -111,7 +111,7 @@ pub(super) fn run(context: &Context, args: &ProfileArgs) -> Result<ExitCode> {
         let heading = format!("packets on {} CPUs, {looked:.1} s", online.len());
         let drawn = match Form::by_name(path) {
             Form::Html => flame::page(&look.profile, &heading),
-            _ => flame::svg(&look.profile, &heading),
+            _ => flame::svg(&look.profile, &heading) + "\n",
         };
         write_file("flame graph", path, drawn.as_bytes())?;
         out.say(format_args!("flame graph: {}", path.display()));

@@ -115,10 +115,6 @@ pub enum RefusalCode {
     OtherTraffic,
     /// The hypervisor gave the CPUs that forward to others for over 10 % of the time.
     Stolen,
-    /// Other programs used the CPUs that forward for over a quarter of the time, and none was left.
-    OtherPrograms,
-    /// The rate's level changed to less than a half, or to more than twice, within the window.
-    Unsteady,
     /// Nothing arrived at all.
     NoTraffic,
     /// The run was cut short.

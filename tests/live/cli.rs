@@ -442,18 +442,9 @@ fn tune_of_the_same_settings_finds_no_difference() {
         "down",
         "--json",
     ]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(answer["format"], "linerate-tune");
-    if output.status.code() == Some(6) {
-        // Other tests may need the CPUs: then it says so, and claims nothing.
-        let cells = answer["cells"].as_array().unwrap().iter();
-        let codes = cells.flat_map(|c| c["measurement"]["refusals"].as_array().unwrap());
-        let busy = |refusal: &serde_json::Value| {
-            ["other-programs", "unsteady"].contains(&refusal["code"].as_str().unwrap())
-        };
-        assert!(codes.clone().count() > 0 && codes.clone().all(busy), "{}", stderr(&output));
-        return;
-    }
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let again = &answer["analysis"]["candidates"][1];
     assert_eq!(again["name"], "one-cpu-again");

@@ -56,13 +56,10 @@ fn codes(measurement: &Measurement) -> Vec<RefusalCode> {
 }
 
 /// Without what a machine that is busy with other things adds: no CPU for the sender, or for one of
-/// two that run at once, or now and now not.
+/// two that run at once.
 fn codes_of_a_busy_machine(measurement: &Measurement) -> Vec<RefusalCode> {
     let mut codes = codes(measurement);
-    codes.retain(|code| {
-        use RefusalCode::{DirectionStarved, OtherPrograms, UnderSent, Unsteady};
-        !matches!(code, UnderSent | DirectionStarved | OtherPrograms | Unsteady)
-    });
+    codes.retain(|code| !matches!(code, RefusalCode::UnderSent | RefusalCode::DirectionStarved));
     codes
 }
 
@@ -514,7 +511,7 @@ fn round_trips_are_seen_beside_a_load_and_lost_ones_are_not_short_ones() {
     let lab = lab!();
     let spec = LoadSpec::tcp(Direction::Down, 4, 1.0, 0.2);
     let (measured, latency) = bench::beside::with_latency(&context(&lab), &spec, &go_on()).unwrap();
-    assert_eq!(codes_of_a_busy_machine(&measured), [], "{:?}", measured.refusals);
+    assert!(measured.is_valid(), "{:?}", measured.refusals);
     let latency = latency.unwrap();
     // One probe in 5 ms for a second each, less where there was no CPU for the prober.
     for seen in [&latency.idle, &latency.loaded] {

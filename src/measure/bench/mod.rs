@@ -249,9 +249,7 @@ fn measure_once(
     };
     let forwarding = rules::forwarding(&measured.cpus);
     let others = series::others(&readings, &forwarding);
-    let disturbed =
-        rules::disturbances(&mut measured, spec.rate.is_some(), &forwarding, others.as_ref());
-    measured.notes.extend(disturbed);
+    measured.notes.extend(rules::disturbances(&measured, &forwarding, others.as_ref()));
     measured.notes.extend(not_held.noted);
     bed.conclude(spec, carried, &mut measured);
     Ok((measured, window::longer(spec, &load)))

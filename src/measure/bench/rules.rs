@@ -19,12 +19,6 @@ const COUNTER_SLACK: f64 = 16_384.0;
 const STOLEN_SHARE: f64 = 0.10;
 /// A smaller share of the forwarding CPUs that others take is not worth a note.
 const NOTED_SHARE: f64 = 0.05;
-/// Above this share of the forwarding CPUs' time, where one of them was idle for less than the other
-/// share, other programs had a part in how fast it went.
-const OTHERS_SHARE: f64 = 0.25;
-const LEFT_SHARE: f64 = 0.10;
-/// A rate that changes its level by this factor within the window has no mean that means anything.
-const UNSTEADY: f64 = 2.0;
 /// A CPU that takes a smaller share of the packets does not forward.
 const FORWARDS: f64 = 0.01;
 /// Largest number of acknowledgements for each packet of data that one load causes, and bytes of TCP
@@ -267,40 +261,30 @@ pub(super) fn stolen(cpus: &[CpuUse]) -> f64 {
     own.map(|cpu| cpu.steal).fold(0.0, f64::max)
 }
 
-/// Notes on what disturbed a run, and in `run` the reasons to refuse it where that had a part in the
-/// figure for certain. Programs give way to forwarding, for packets are the work of soft interrupts,
-/// as long as these do not take all of a CPU: then both get their turns. A rate that was asked for
-/// and sent (`paced`) is not the most that there was CPU time for.
+/// Notes on what disturbed a run without spoiling it for certain. Programs give way to forwarding:
+/// packets are the work of soft interrupts.
 pub(super) fn disturbances(
-    run: &mut Measurement,
-    paced: bool,
+    run: &Measurement,
     forwarding: &CpuSet,
     others: Option<&Others>,
 ) -> Vec<String> {
-    let (mut notes, mut refusals) = (Vec::new(), Vec::new());
-    let mut tell = |code, spoils: bool, why: String| match spoils {
-        true => refusals.push(Refusal { code, why }),
-        false => notes.push(why),
-    };
+    let mut notes = Vec::new();
     if let Some(shift) = run.shift {
-        let times = shift.after.0 / shift.before.0;
-        let why = format!(
+        notes.push(format!(
             "{}: the rate was {:.0} Mbit/s at first and {:.0} from {:.1} s on: something changed within \
              the window",
             run.direction,
             shift.before.mbps(),
             shift.after.mbps(),
             shift.at
-        );
-        tell(RefusalCode::Unsteady, times.max(1.0 / times) > UNSTEADY, why);
+        ));
     }
     let stolen = stolen(&run.cpus);
     if stolen > NOTED_SHARE && stolen <= STOLEN_SHARE {
-        let why = format!(
+        notes.push(format!(
             "the hypervisor gave a CPU that forwards to others for {:.0} % of the time",
             stolen * 100.0
-        );
-        tell(RefusalCode::Stolen, false, why);
+        ));
     }
     if let Some(others) = others {
         let share = others.seconds / run.seconds / forwarding.len().max(1) as f64;
@@ -308,18 +292,13 @@ pub(super) fn disturbances(
             let most = others.most.as_ref().map(|(name, seconds)| {
                 format!(", {name} {:.0} % of a CPU", seconds / run.seconds * 100.0)
             });
-            let own = run.cpus.iter().filter(|cpu| forwarding.contains(cpu.cpu));
-            let left = own.map(|cpu| cpu.idle).fold(1.0, f64::min);
-            let why = format!(
+            notes.push(format!(
                 "other programs used the CPUs that forward for {:.0} % of the time{}",
                 share.min(1.0) * 100.0,
                 most.unwrap_or_default()
-            );
-            let spoils = share > OTHERS_SHARE && left < LEFT_SHARE && !paced;
-            tell(RefusalCode::OtherPrograms, spoils, why);
+            ));
         }
     }
-    run.refusals.append(&mut refusals);
     notes
 }
 
@@ -582,57 +561,12 @@ mod tests {
         run.seconds = 2.0;
         let others = |seconds| Others { seconds, most: Some(("cc1".into(), seconds)) };
         let told = |run: &Measurement, seconds| {
-            let forwarding = forwarding(&run.cpus);
-            disturbances(&mut run.clone(), false, &forwarding, Some(&others(seconds)))
+            disturbances(run, &forwarding(&run.cpus), Some(&others(seconds)))
         };
         assert_eq!(told(&run, 0.02), Vec::<String>::new());
         assert!(told(&run, 1.0)[0].contains("for 50 % of the time, cc1 50 % of a CPU"));
         run.cpus[0].steal = 0.07;
         assert!(told(&run, 0.0)[0].contains("7 % of the time"));
-    }
-
-    #[test]
-    fn other_programs_spoil_a_run_that_took_all_that_was_left() {
-        let cpu = |idle| CpuUse {
-            cpu: crate::model::units::CpuId(0),
-            user: 0.3,
-            system: 0.0,
-            irq: 0.0,
-            softirq: 0.7 - idle,
-            idle,
-            steal: 0.0,
-            packets: 1000,
-            dropped: 0,
-            squeezed: 0,
-        };
-        let told = |idle, seconds, paced| {
-            let mut run =
-                Measurement { cpus: vec![cpu(idle)], ..Measurement::blank(Direction::Up) };
-            run.seconds = 2.0;
-            let others = Others { seconds, most: None };
-            let notes =
-                disturbances(&mut run, paced, &CpuSet::single(cpu(idle).cpu), Some(&others));
-            (run.refusals.iter().map(|r| r.code).collect::<Vec<_>>(), notes.len())
-        };
-        assert_eq!(told(0.02, 0.6, false), (vec![OtherPrograms], 0), "30 % of a full CPU");
-        assert_eq!(told(0.02, 0.4, false), (vec![], 1), "20 %");
-        assert_eq!(told(0.2, 0.6, false), (vec![], 1), "the CPU was not full");
-        assert_eq!(told(0.02, 0.6, true), (vec![], 1), "no more was asked for");
-        assert_eq!(told(0.02, 0.05, false), (vec![], 0));
-    }
-
-    #[test]
-    fn a_rate_that_halves_within_the_window_is_no_rate_and_a_smaller_change_is_told() {
-        let told = |before, after| {
-            let (before, after) = (BitRate(before), BitRate(after));
-            let shift = crate::model::measurement::Shift { at: 0.4, before, after };
-            let mut run = Measurement { shift: Some(shift), ..Measurement::blank(Direction::Up) };
-            let notes = disturbances(&mut run, false, &CpuSet::empty(), None);
-            (run.refusals.iter().map(|r| r.code).collect::<Vec<_>>(), notes.len())
-        };
-        assert_eq!(told(100e6, 45e6), (vec![Unsteady], 0));
-        assert_eq!(told(100e6, 220e6), (vec![Unsteady], 0));
-        assert_eq!(told(100e6, 60e6), (vec![], 1));
     }
 
     #[test]

@@ -95,8 +95,6 @@ fn refusal(code: RefusalCode) -> &'static str {
         RefusalCode::NotMtuSized => "packets not of MTU size",
         RefusalCode::OtherTraffic => "other traffic",
         RefusalCode::Stolen => "CPU time taken by the hypervisor",
-        RefusalCode::OtherPrograms => "CPU time taken by other programs",
-        RefusalCode::Unsteady => "rate changed within the window",
         RefusalCode::SettingsDiffer => "settings differ from what was asked",
         RefusalCode::DirectionStarved => "one direction starved",
         RefusalCode::NoTraffic => "no traffic",

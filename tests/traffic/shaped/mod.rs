@@ -13,7 +13,7 @@ use linerate::measure::lab::{Lab, LabSpec};
 use linerate::measure::load::LoadSpec;
 use linerate::model::measurement::{
     Direction::{self, Both, Down, Up},
-    Measurement, Protocol, Refusal, RefusalCode,
+    Measurement, Protocol, RefusalCode,
 };
 use linerate::model::units::BitRate;
 
@@ -196,9 +196,7 @@ impl Outcome {
 
     /// Reasons why the figure is not what this line carried.
     fn wrong(&self, within: f64) -> Vec<String> {
-        // The line and not a CPU sets the rate here, whatever other programs do.
-        let of_line = |refusal: &&Refusal| refusal.code != RefusalCode::OtherPrograms;
-        let refusals = self.run.refusals.iter().filter(of_line);
+        let refusals = self.run.refusals.iter();
         let mut wrong: Vec<String> = refusals.map(|r| format!("{:?}: {}", r.code, r.why)).collect();
         for (number, (direction, figure, truth)) in self.figures.iter().enumerate() {
             let (flow, counted) = (&self.run.flows[number], self.counted(*direction));
