@@ -280,7 +280,7 @@ O
     step undone linerate status
     step too-late linerate confirm
     linerate show knobs --json >/out/knobs-undone
-    balanced 600
+    balanced 1
     systemctl list-timers --no-legend 'linerate-undo-*' >/out/timers-after
     sync
     systemctl reboot
