@@ -56,10 +56,13 @@ fn codes(measurement: &Measurement) -> Vec<RefusalCode> {
 }
 
 /// Without what a machine that is busy with other things adds: no CPU for the sender, or for one of
-/// two that run at once.
+/// two that run at once, or CPU time that the hypervisor gave to others.
 fn codes_of_a_busy_machine(measurement: &Measurement) -> Vec<RefusalCode> {
     let mut codes = codes(measurement);
-    codes.retain(|code| !matches!(code, RefusalCode::UnderSent | RefusalCode::DirectionStarved));
+    codes.retain(|code| {
+        use RefusalCode::{DirectionStarved, Stolen, UnderSent};
+        !matches!(code, UnderSent | DirectionStarved | Stolen)
+    });
     codes
 }
 
