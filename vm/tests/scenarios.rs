@@ -89,11 +89,11 @@ fn check(outcome: &Outcome, shape: &str, path_mtu: u64) {
         let notes = run["notes"].to_string();
         if shape.contains("flowtable") {
             let streams = if run["direction"] == "both" { 8 } else { 4 };
-            // How many of them within a moment is the emulated machine's affair; that all get there
-            // is waited for further down.
+            // How many of them within a moment is the emulated machine's affair, none where it is busy;
+            // that all get there is waited for further down.
             let told =
                 |carried| format!("carried {carried} tcp connections; the load has {streams}");
-            let some = (1..=streams).any(|carried| notes.contains(&told(carried)));
+            let some = (0..=streams).any(|carried| notes.contains(&told(carried)));
             assert!(some || notes.contains("not known"), "{shape}: {notes}");
         }
     }
