@@ -11,7 +11,6 @@ use std::time::Duration;
 use ratatui_core::buffer::{Buffer, Cell};
 use ratatui_core::layout::Rect;
 use ratatui_core::style::{Color, Modifier};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
@@ -22,6 +21,7 @@ use super::keys;
 use crate::cli::output;
 use crate::error::{Error, Result};
 use crate::machine::host::clock;
+use crate::machine::sys::poll::{Wanted, are_ready};
 use crate::report::render::terminal::steers;
 use crate::report::top::{Key, Look, View, draw};
 
@@ -160,13 +160,19 @@ impl Screen {
         let mut until = due;
         loop {
             let left = until.saturating_sub(clock::monotonic());
-            let (keys, signals) = self.ready(left)?;
+            let stdin = io::stdin();
+            let two = [(stdin.as_fd(), Wanted::Read), (self.signals.as_fd(), Wanted::Read)];
+            let [keys, signals] = are_ready(two, left).map_err(failed)?;
             if signals {
                 // How many there were does not matter.
                 drop(self.signals.read(&mut [0; 64]));
             }
             if self.stop.load(Ordering::Relaxed) {
                 return Ok(Woken::Stop);
+            }
+            // A signal ended the wait, and what it says can be read now.
+            if !keys && !signals && clock::monotonic() < until {
+                continue;
             }
             if keys {
                 let mut bytes = [0; 64];
@@ -189,23 +195,6 @@ impl Screen {
             }
             return Ok(Woken::Keys(keys::keys(&typed)));
         }
-    }
-
-    /// Waits for so long, and tells if something was typed and if a signal came.
-    fn ready(&self, left: Duration) -> Result<(bool, bool)> {
-        let stdin = io::stdin();
-        let mut two = [
-            PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN),
-            PollFd::new(&self.signals, PollFlags::IN),
-        ];
-        let left = Timespec::try_from(left).map_err(failed)?;
-        match poll(&mut two, Some(&left)) {
-            Ok(_) => {}
-            Err(Errno::INTR) => return Ok((false, true)),
-            Err(e) => return Err(failed(e)),
-        }
-        let [keys, signals] = two.map(|one| !one.revents().is_empty());
-        Ok((keys, signals))
     }
 }
 
