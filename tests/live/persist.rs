@@ -52,11 +52,12 @@ impl Place {
         self.script_in(&["--net", "--mount"], text)
     }
 
-    /// Runs a script in these namespaces of its own.
+    /// Runs a script in these namespaces of its own, and of processes: none outlives it.
     fn script_in(&self, namespaces: &[&str], text: &str) -> String {
         let whole = format!("set -eu\nmount -t sysfs sysfs /sys\n{FUNCTIONS}\n{text}");
         std::fs::write(self.0.join("script"), whole).unwrap();
         let output = Command::new("unshare")
+            .args(["--pid", "--fork", "--mount-proc"])
             .args(namespaces)
             .args(["sh", "script"])
             .current_dir(&self.0)
