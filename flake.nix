@@ -29,7 +29,7 @@
             inherit (about) version;
             src = self;
             cargoLock.lockFile = ./Cargo.lock;
-            LINERATE_BUILT = "${about.version} (commit ${self.shortRev or "unknown"}, features: router, measure)";
+            LINERATE_BUILT = "${about.version} (commit ${self.shortRev or "unknown"}, features: router, measure, top)";
             # The tests of namespaces and of guests need more than a sandbox gives.
             cargoTestFlags = [ "--lib" ];
             postInstall = ''

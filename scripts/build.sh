@@ -93,7 +93,7 @@ fi
 RUSTFLAGS="$RUSTFLAGS --remap-path-prefix=$PWD=. --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo --remap-path-prefix=$(rustc --print sysroot)=rust"
 export RUSTFLAGS
 commit=$(commit)
-features='router, measure'
+features='router, measure, top'
 [ "$router" = no ] || features=router
 LINERATE_BUILT="$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1) (${commit:+commit $commit, }features: $features)"
 export LINERATE_BUILT

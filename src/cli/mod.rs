@@ -75,8 +75,8 @@ refused; 7 failed and rolled back; 8 the rollback is incomplete; 130 interrupted
 /// The version, and what was built of it (`scripts/build.sh` knows the commit).
 const BUILT: &str = match option_env!("LINERATE_BUILT") {
     Some(text) => text,
-    None if cfg!(feature = "measure") => {
-        concat!(env!("CARGO_PKG_VERSION"), " (features: router, measure)")
+    None if cfg!(feature = "full") => {
+        concat!(env!("CARGO_PKG_VERSION"), " (features: router, measure, top)")
     }
     None => concat!(env!("CARGO_PKG_VERSION"), " (features: router)"),
 };

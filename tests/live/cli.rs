@@ -20,7 +20,7 @@ fn unknown_flags_and_values_are_usage_errors() {
     let version = place.run(&["--version"]);
     assert_eq!(version.status.code(), Some(0));
     let said = String::from_utf8_lossy(&version.stdout).into_owned();
-    let built = if has("tune") { "features: router, measure)" } else { "features: router)" };
+    let built = if has("top") { "features: router, measure, top)" } else { "features: router)" };
     assert!(said.trim_end().ends_with(built), "{said}");
 }
 

@@ -30,6 +30,7 @@ mod misuse;
 mod mlrsearch_oracle;
 mod outcomes;
 mod overwrite;
+mod packaging;
 mod pages;
 mod plans;
 mod plants;
