@@ -128,7 +128,9 @@ impl Machine {
     /// A machine with `cpus` CPUs and these cards.
     #[must_use]
     pub fn new(cpus: u32, nics: &[Nic]) -> Self {
-        let timeout = Duration::from_secs(120);
+        // For one that hangs, whatever else a builder does: none of the scripts takes three minutes on a
+        // machine with nothing else to do.
+        let timeout = Duration::from_secs(600);
         Self { cpus, memory: 512, nics: nics.to_vec(), board: None, timeout }
     }
 

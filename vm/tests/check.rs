@@ -6,7 +6,6 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use common::codes;
 use linerate_vm::{Machine, Nic, Outcome};
@@ -120,8 +119,7 @@ fn found(text: &str, levels: &[&str]) -> BTreeMap<String, Value> {
 
 #[test]
 fn planted_faults_are_named_and_gone_when_taken_back() {
-    let mut machine = Machine::new(4, &[Nic::Vmxnet3, Nic::Vmxnet3, Nic::E1000e]);
-    machine.timeout = Duration::from_secs(420);
+    let machine = Machine::new(4, &[Nic::Vmxnet3, Nic::Vmxnet3, Nic::E1000e]);
     let mut contents = common::contents(&["vmxnet3", "e1000e"], SCRIPT);
     contents.offer.extend(["bridge", "br_netfilter"]);
     if !common::copy_program(&mut contents, "ethtool", "/usr/sbin/ethtool") {

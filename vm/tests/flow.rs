@@ -5,8 +5,6 @@
 
 mod common;
 
-use std::time::Duration;
-
 use common::codes;
 use linerate_vm::{Machine, Nic};
 use serde_json::Value;
@@ -59,8 +57,7 @@ step down-flowtable linerate lab down
 
 #[test]
 fn flows_bind_while_our_flowtable_is_in_force_and_nothing_of_it_is_left() {
-    let mut machine = Machine::new(2, &[Nic::Vmxnet3]);
-    machine.timeout = Duration::from_secs(180);
+    let machine = Machine::new(2, &[Nic::Vmxnet3]);
     let mut contents = common::contents(&["vmxnet3"], SCRIPT);
     contents.offer.extend(["nf_conntrack_netlink"]);
     if !common::copy_program(&mut contents, "nft", "/usr/sbin/nft") {

@@ -27,11 +27,11 @@ fn a_guest_that_hangs_is_killed_and_its_last_words_are_told() {
     let contents =
         Contents { script: "echo last words; sleep 1000\n".into(), ..Contents::default() };
     let mut machine = Machine::new(1, &[]);
-    machine.timeout = Duration::from_secs(20);
+    machine.timeout = Duration::from_secs(30);
     match machine.run(&contents) {
         Err(Error::Unavailable(why)) => common::skip(&why),
         Err(Error::Failed(why)) => {
-            assert!(why.starts_with("the guest was killed after 20 s"), "{why}");
+            assert!(why.starts_with("the guest was killed after 30 s"), "{why}");
             assert!(why.contains("last words"), "{why}");
         }
         Ok(outcome) => panic!("{outcome:?}"),

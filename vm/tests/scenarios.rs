@@ -8,7 +8,6 @@ mod common;
 
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use common::{assert_same, codes};
 use linerate_vm::guest::Contents;
@@ -102,8 +101,7 @@ fn check(outcome: &Outcome, shape: &str, path_mtu: u64) {
 
 #[test]
 fn every_kind_of_lab_carries_traffic_and_leaves_nothing_behind() {
-    let mut machine = Machine::new(2, &[Nic::Vmxnet3]);
-    machine.timeout = Duration::from_secs(180);
+    let machine = Machine::new(2, &[Nic::Vmxnet3]);
     let mut contents = common::contents(&["vmxnet3"], SCRIPT);
     contents.offer.extend(MODULES);
     let Some(outcome) = common::run(&machine, &contents) else { return };
@@ -220,8 +218,7 @@ pidof pppd | wc -w >/out/left
 ls -l /etc/ppp /run >/out/files
 state after
 "#;
-    let mut machine = Machine::new(2, &[Nic::Vmxnet3]);
-    machine.timeout = Duration::from_secs(180);
+    let machine = Machine::new(2, &[Nic::Vmxnet3]);
     let mut contents = common::contents(&["vmxnet3"], SCRIPT);
     contents.offer.extend(MODULES);
     contents.offer.extend(["pppoe", "ppp_async"]);

@@ -16,7 +16,6 @@ mod common;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use common::codes;
 use linerate_vm::guest::Contents;
@@ -111,8 +110,7 @@ fn a_known_capacity_loss_and_delay_come_out() {
         .replace("QUEUE", &QUEUE.to_string())
         .replace("DROP", &format!("{:.0}", DROP * 100.0))
         .replace("DELAY", &format!("{DELAY:.0}"));
-    let mut machine = Machine::new(2, &[Nic::Vmxnet3]);
-    machine.timeout = Duration::from_secs(300);
+    let machine = Machine::new(2, &[Nic::Vmxnet3]);
     let mut contents = common::contents(&["sch_tbf", "sch_netem"], &script);
     if tc(&mut contents).is_none() {
         return common::skip("no tc (package iproute2)");

@@ -8,7 +8,6 @@
 mod common;
 
 use std::process::Command;
-use std::time::Duration;
 
 use common::codes;
 use linerate_vm::{Machine, Nic};
@@ -130,8 +129,7 @@ step down linerate lab down
 
 #[test]
 fn a_flowtable_that_binds_flows_is_told_from_one_that_does_not() {
-    let mut machine = Machine::new(2, &[Nic::Vmxnet3]);
-    machine.timeout = Duration::from_secs(120);
+    let machine = Machine::new(2, &[Nic::Vmxnet3]);
     let mut contents = common::contents(&["vmxnet3"], FLOW);
     contents.offer.push("nf_conntrack_netlink");
     let Some(outcome) = common::run(&machine, &contents) else { return };

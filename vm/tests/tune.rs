@@ -4,8 +4,6 @@
 
 mod common;
 
-use std::time::Duration;
-
 use common::{assert_same, codes};
 use linerate_vm::{Machine, Nic};
 
@@ -25,8 +23,7 @@ state after
 
 #[test]
 fn tune_measures_and_leaves_the_machine_as_it_was() {
-    let mut machine = Machine::new(2, &[Nic::Vmxnet3]);
-    machine.timeout = Duration::from_secs(180);
+    let machine = Machine::new(2, &[Nic::Vmxnet3]);
     let contents = common::contents(&["vmxnet3"], SCRIPT);
     let Some(outcome) = common::run(&machine, &contents) else { return };
     assert_eq!(outcome.code, 0, "{}", outcome.output);
