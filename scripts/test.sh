@@ -65,63 +65,87 @@ gather() { # gather LOG
 
 # Which tests: all of them, those of `make check` too and those that take long.
 WHICH=--include-ignored
-# tests NAME PACKAGES...: runs `cargo test` on them, and adds up what it says.
-tests() {
-    name=$1
+# run LOG COMMAND...: runs `cargo test` by that command.
+run() {
+    log=$1
     shift
-    echo "$name"
-    code=0
     # Cargo names the test binaries on stderr; one stream keeps them in order with the results.
     # shellcheck disable=SC2086 # WHICH is words
-    { cargo test "$@" --locked --no-fail-fast -- --show-output --skip "$BY_HAND" --skip whole_table $WHICH 2>&1 || echo $? >"$work/code"; } | tee "$work/log" | grep -E '^test result: .*[1-9][0-9]* (passed|failed)|^     Running|^error|panicked at' || true
-    [ ! -e "$work/code" ] || { code=$(cat "$work/code"); rm "$work/code"; }
+    "$@" --locked --no-fail-fast -- --show-output --skip "$BY_HAND" --skip whole_table $WHICH >"$log" 2>&1 || echo $? >"$log.code"
+}
+
+# count NAME LOG: adds up what it said.
+count() {
+    echo "$1"
+    code=0
+    grep -E '^test result: .*[1-9][0-9]* (passed|failed)|^     Running|^error|panicked at' "$2" || true
+    [ ! -e "$2.code" ] || code=$(cat "$2.code")
     : >"$work/new_skips"
     : >"$work/new_failures"
-    gather "$work/log" >"$work/counts"
+    gather "$2" >"$work/counts"
     read -r p f g <"$work/counts"
     ran=$(grep -cE '^(unmet|waived) ' "$work/new_skips" || true)
     passed=$((passed + p - ran)) failed=$((failed + f)) skipped=$((skipped + g + ran))
     unmet=$((unmet + $(grep -c '^unmet ' "$work/new_skips" || true)))
     sed -E 's/^(unmet|waived|ignored) //' "$work/new_skips" >>"$work/skipped"
-    if [ "$f" -gt 0 ]; then sed -n '/^failures:$/,/^test result:/p' "$work/log"; fi
+    if [ "$f" -gt 0 ]; then sed -n '/^failures:$/,/^test result:/p' "$2"; fi
     cat "$work/new_failures" >>"$work/failed"
     if [ "$code" != 0 ] && [ "$f" = 0 ]; then
-        fail "$name: ended with exit code $code without a failed test"
-        tail -n 60 "$work/log" | sed 's/^/    /'
+        fail "$1: ended with exit code $code without a failed test"
+        tail -n 60 "$2" | sed 's/^/    /'
     fi
+}
+
+# tests NAME WHAT...: runs `cargo test` on that, and adds up what it says.
+tests() {
+    name=$1
+    shift
+    rm -f "$work/log.code"
+    run "$work/log" cargo test "$@"
+    count "$name" "$work/log"
+}
+
+# idle COMMAND...: runs it in the time that nothing else wants.
+idle() { if chrt -i 0 true 2>/dev/null; then chrt -i 0 "$@"; else nice -n 19 "$@"; fi; }
+
+# Tests that only compute, or wait for a browser, run in the time which those leave over that
+# wait for real traffic: those take ten minutes and hardly any of the CPUs.
+beside() {
+    run "$work/pure.log" idle cargo test --lib --bins --test pure --test transaction
+    LINERATE_PROGRAM=target/debug/linerate idle timeout 900 scripts/web.sh test >"$work/page.log" 2>&1 || true
 }
 
 # The release binaries, whole and for a router, and (where Rust can) whole for the arm64 guest: one long
 # link each, which leaves the other CPUs to the checks and the first tests. Those that measure come last
 # (`traffic`), and only the guests need the binaries.
 releases() {
-    if scripts/build.sh -q --router >"$work/router" 2>"$work/router.log"; then :; else rm "$work/router"; fi
-    if scripts/build.sh -q >"$work/binary" 2>"$work/binary.log"; then :; else rm "$work/binary"; fi
+    if idle scripts/build.sh -q --router >"$work/router" 2>"$work/router.log"; then :; else rm "$work/router"; fi
+    if idle scripts/build.sh -q >"$work/binary" 2>"$work/binary.log"; then :; else rm "$work/binary"; fi
     if can_build_for "$ARM_TARGET"; then
-        if scripts/build.sh --target "$ARM_TARGET" >"$work/arm.log" 2>&1; then mv "$work/arm.log" "$work/arm"; fi
+        if idle scripts/build.sh --target "$ARM_TARGET" >"$work/arm.log" 2>&1; then mv "$work/arm.log" "$work/arm"; fi
     fi
 }
 
-# The page: node's own runner says what passed; what needs a browser or Cockpit is skipped without one.
-page() {
+# What the page's tests said: node's own runner tells what passed; what needs a browser or Cockpit is skipped
+# without one.
+count_page() {
     echo 'the page for Cockpit and LuCI'
-    LINERATE_PROGRAM=target/debug/linerate timeout 900 scripts/web.sh test >"$work/log" 2>&1 || true
-    total() { sed -n "s/^# $1 \([0-9]*\)\$/\1/p" "$work/log" | tail -n 1; }
+    total() { sed -n "s/^# $1 \([0-9]*\)\$/\1/p" "$work/page.log" | tail -n 1; }
     p=$(total pass) f=$(total fail)
-    if [ -z "$p" ] && why=$(grep -o 'SKIPPED (optional) page: .*' "$work/log"); then
+    if [ -z "$p" ] && why=$(grep -o 'SKIPPED (optional) page: .*' "$work/page.log"); then
         skip 'the page' "${why#*: }"
         return
     elif [ -z "$p" ]; then
         fail 'the page: its tests did not run to the end'
-        sed 's/^/    /' "$work/log"
+        sed 's/^/    /' "$work/page.log"
         return
     fi
-    sed -n 's/^ok [0-9]* - \(.*\) # SKIP \(.*\)/\1: \2/p' "$work/log" >"$work/new_skips"
+    sed -n 's/^ok [0-9]* - \(.*\) # SKIP \(.*\)/\1: \2/p' "$work/page.log" >"$work/new_skips"
     cat "$work/new_skips" >>"$work/skipped"
     skipped=$((skipped + $(wc -l <"$work/new_skips"))) passed=$((passed + p)) failed=$((failed + f))
     echo "  $p passed, $f failed"
-    sed -n 's/^not ok [0-9]* - /the page: /p' "$work/log" >>"$work/failed"
-    [ "$f" = 0 ] || sed 's/^/    /' "$work/log"
+    sed -n 's/^not ok [0-9]* - /the page: /p' "$work/page.log" >>"$work/failed"
+    [ "$f" = 0 ] || sed 's/^/    /' "$work/page.log"
 }
 
 has_cargo() { cargo "$1" --version >/dev/null 2>&1; }
@@ -145,8 +169,14 @@ if has_cargo deny; then
 else skip 'licences (cargo deny)' 'not installed; cargo install --locked cargo-deny takes minutes'; fi
 
 if [ "$only" = all ]; then
-    tests 'unit, integration and namespace tests' --workspace --exclude linerate-vm
-    page
+    check 'the tests can be built' cargo test --quiet --no-run --workspace --locked
+    beside &
+    beside=$!
+    tests 'real devices, journals and traffic, in namespaces' --test interrupt --test live --test traffic
+    wait "$beside"
+    count 'units, simulations and captured machines' "$work/pure.log"
+    count_page
+    tests 'examples in the documentation' --doc
     wait "$releases"
     if [ -e "$work/binary" ]; then
         LINERATE_VM_BINARY=$(cat "$work/binary")
