@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 
 use crate::error::{Error, ExitCode, Result};
@@ -27,6 +27,14 @@ pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
         .map_err(|e| Error::not_supported("install a signal handler", e))?;
     }
     Ok(stop)
+}
+
+/// A file that may not grow (`ulimit -f`) is an error of its write, and not the end of the process.
+///
+/// # Errors
+/// When the handler can't be installed.
+pub(super) fn outlive_limit_of_size() -> std::io::Result<()> {
+    flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 
 /// Sets the returned flag on Ctrl-C alone.

@@ -219,6 +219,9 @@ fn not_run(e: &clap::Error) -> ExitCode {
 
 fn run(cli: &Cli) -> Result<ExitCode> {
     log::start(cli.global.quiet, cli.global.verbose);
+    if let Err(e) = interrupt::outlive_limit_of_size() {
+        ::log::debug!("{e}");
+    }
     let context = Context::new(&cli.global, cli.verb.changes())?;
     if cli.verb.only_looks() {
         waiting::name_overdue(&context);

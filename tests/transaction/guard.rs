@@ -292,6 +292,35 @@ fn what_was_cut_short_is_undone_and_never_called_kept() {
 }
 
 #[test]
+fn what_a_killed_apply_left_half_done_is_undone_at_once() {
+    let (fake, scratch) = (router(), Scratch::new());
+    let old = fake.content();
+    assert!(super::kills::dies(&fake, &scratch, (5, Fault::KilledAfter), |door| {
+        do_apply(door, &fake, &spread(), &scratch)
+    }));
+    let held = hold(&fake, &scratch, "test");
+    let wait = Duration::from_millis(WAIT);
+    let mut armed = deadman::arm(&fake, held.lock(), wait, Vec::new()).unwrap();
+    armed.after = 0;
+    scratch.state().arm(held.lock(), &armed).unwrap();
+    drop(held);
+    let scene = Waiting { fake, scratch, old, armed };
+    let held = RefCell::new(Some(scene.hold()));
+    // The kernel frees the lock of a process that was killed, and its file stays.
+    let lock = scene.scratch.state().path().join("lock");
+    let killed = || {
+        drop(held.take());
+        fs::write(&lock, "1\napply x\n").unwrap();
+    };
+    let clock = Virtual::new().at(3000, killed);
+    let (watch, _) = scene.guard(&scene.fake, &clock);
+    let Watch::Undone(undone) = watch else { panic!("{watch:?}") };
+    assert!(undone.why.contains("cut short"), "{undone:?}");
+    assert!((3000..3500).contains(&clock.passed()), "{}", clock.passed());
+    scene.assert_undone();
+}
+
+#[test]
 fn what_apply_itself_could_not_put_back_is_left_to_the_guard_at_once() {
     let (fake, scratch) = (router(), Scratch::new());
     let old = fake.content();
@@ -395,6 +424,53 @@ fn journals_that_are_damaged_or_removed_are_written_anew_and_undone_from() {
                 scene.fake.content(),
                 if confirmed { new.clone() } else { scene.old.clone() }
             );
+        }
+    }
+}
+
+#[test]
+fn a_guard_whose_files_are_gone_for_good_goes_by_its_memory_and_ends() {
+    type Harm = fn(&Path);
+    let harms: [(&str, Harm); 3] = [
+        ("not a directory", |state| {
+            fs::remove_dir_all(state).unwrap();
+            fs::write(state, "").unwrap();
+        }),
+        ("others than its user can write to it", |state| {
+            use std::os::unix::fs::PermissionsExt;
+            fs::set_permissions(state, fs::Permissions::from_mode(0o777)).unwrap();
+        }),
+        ("is a directory", |state| fs::create_dir(state.join("lock")).unwrap()),
+    ];
+    for (why, harm) in harms {
+        for trouble in [0, 20] {
+            let scene = Waiting::new();
+            let door = match trouble {
+                0 => Faulty::new(&scene.fake, Vec::new()),
+                tries => scene.failing(Errno::ROFS, tries),
+            };
+            let state = scene.scratch.state().path().to_owned();
+            let new = scene.fake.content();
+            let still = || assert_eq!(scene.fake.content(), new, "{why}: too early");
+            let clock = Virtual::new().at(5000, || harm(&state)).at(WAIT - 200, still);
+            let (known, mut failures) = (scene.scratch.state(), 0);
+            let watch = Guard {
+                host: &door,
+                state: &known,
+                clock: &clock,
+                lost: &mut || None,
+                failed: &mut |_| failures += 1,
+            }
+            .watch(scene.armed.token)
+            .unwrap();
+            let Watch::Undone(undone) = watch else { panic!("{why}: {watch:?}") };
+            assert!(undone.why.starts_with("not confirmed in time, and its files"), "{undone:?}");
+            assert!(undone.why.contains(why), "{}", undone.why);
+            assert_eq!((undone.restored, undone.left), (WRITES, None), "{why}");
+            assert_eq!(scene.fake.content(), scene.old, "{why}");
+            assert_eq!(failures > 0, trouble > 0, "{why}: it is tried again");
+            let late = if trouble > 0 { 60_000 } else { 600 };
+            assert!((WAIT..WAIT + late).contains(&clock.passed()), "{}", clock.passed());
         }
     }
 }

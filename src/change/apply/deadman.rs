@@ -34,7 +34,7 @@ use crate::machine::host::clock::{self, Clock, System};
 use crate::machine::host::{HostRead, HostWrite};
 use crate::machine::store::deadman::{Armed, Target, Undoing, Undone};
 use crate::machine::store::journal::{Journal, Phase};
-use crate::machine::store::{Damaged, Lock, StateDir};
+use crate::machine::store::{Damaged, Lock, LockRefused, StateDir};
 use crate::machine::sys::process;
 
 /// Interval at which the guard looks; a deadline is missed by no more than this and the writes.
@@ -82,7 +82,7 @@ pub enum Confirmed {
 
 /// Reason why a change is undone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Reason {
+pub(super) enum Reason {
     /// The deadline has passed.
     Overdue,
     /// The deadline has passed, and nobody but the caller is there to undo it.
@@ -100,7 +100,7 @@ enum Reason {
 }
 
 impl Reason {
-    fn words(&self) -> &str {
+    pub(super) fn words(&self) -> &str {
         match self {
             Self::Overdue => "not confirmed in time",
             Self::Unguarded => "not confirmed in time, and its guard was gone",
@@ -109,6 +109,17 @@ impl Reason {
             Self::Lost(why) | Self::Begun(why) | Self::GivenUp(why) => why,
         }
     }
+}
+
+/// Way in which a guard comes to undo its change.
+enum Turn {
+    /// The change is settled by now.
+    Settled,
+    /// The lock is the guard's.
+    Locked(Lock),
+    /// Nobody can have the lock, for this reason: the state directory is gone and can't be made anew,
+    /// or can't be used.
+    Alone(Error),
 }
 
 /// Arms the dead-man for what is about to be applied under `lock`.
@@ -218,17 +229,24 @@ impl Guard<'_> {
         let mut pause = FIRST_PAUSE;
         loop {
             let Some(reason) = self.wait(&mut known) else { return Ok(Watch::Settled) };
-            let Some(lock) = self.lock(&mut known) else { return Ok(Watch::Settled) };
+            let turn = self.lock(&mut known);
             // Whoever held the lock may have put the deadline off, or handed the change over.
             if reason == Reason::Overdue && !self.is_due(&known.armed) {
                 continue;
             }
-            let undone = undo(self.host, &lock, &mut known.armed, &reason);
-            known.take_in_anew(self.state);
-            // `confirm` and `rollback` get their turn.
-            drop(lock);
+            let undone = match turn {
+                Turn::Settled => return Ok(Watch::Settled),
+                Turn::Locked(lock) => {
+                    let undone = undo(self.host, &lock, &mut known.armed, &reason);
+                    known.take_in_anew(self.state);
+                    // `confirm` and `rollback` get their turn.
+                    drop(lock);
+                    undone.map(|(undone, _)| undone)
+                }
+                Turn::Alone(why) => known.undo(self.host, &reason, &why),
+            };
             match undone {
-                Ok((undone, _)) => return Ok(Watch::Undone(undone)),
+                Ok(undone) => return Ok(Watch::Undone(undone)),
                 Err(e) => (self.failed)(&e),
             }
             self.clock.sleep(pause);
@@ -251,6 +269,9 @@ impl Guard<'_> {
             }
             if self.is_orphan(known) {
                 return Some(Reason::Orphaned);
+            }
+            if self.is_left(known) {
+                return Some(Reason::CutShort);
             }
             let due = known.armed.deadline_ms;
             let left = due.saturating_sub(milliseconds(self.clock.boottime()));
@@ -342,20 +363,39 @@ impl Guard<'_> {
         self.still_waits(known, Some(&lock)) && known.armed.holder.is_some()
     }
 
-    /// The lock, as soon as whoever has it is done; `None` when the change is settled by then.
-    fn lock(&self, known: &mut Memory) -> Option<Lock> {
+    /// True if whoever made or undid the change was killed in the middle: its lock is free, and the
+    /// lock's file is still there.
+    fn is_left(&self, known: &mut Memory) -> bool {
+        if !self.state.has_lock_file() {
+            return false;
+        }
+        let Ok(lock) = self.state.lock(GUARD) else { return false };
+        self.still_waits(known, Some(&lock))
+            && is_cut_short(self.state, &known.armed).unwrap_or(false)
+    }
+
+    /// The lock, as soon as whoever has it is done.
+    fn lock(&self, known: &mut Memory) -> Turn {
         let begun = self.clock.boottime();
         let mut ended = None;
         loop {
             if !self.still_waits(known, None) {
-                return None;
+                return Turn::Settled;
             }
-            if let Ok(lock) = self.state.lock(GUARD) {
+            let refused = match self.state.try_lock(GUARD) {
                 // Whoever had the lock until now may have confirmed.
-                return self.still_waits(known, Some(&lock)).then_some(lock);
-            }
+                Ok(lock) if self.still_waits(known, Some(&lock)) => return Turn::Locked(lock),
+                Ok(_) => return Turn::Settled,
+                Err(refused) => refused,
+            };
             let armed = &known.armed;
             let waited = self.clock.boottime().saturating_sub(begun);
+            if let LockRefused::Unusable(why) = refused
+                && waited > LET_GO
+                && known.leads_back()
+            {
+                return Turn::Alone(why);
+            }
             if self.is_due(armed)
                 && let Some((holder, at_once)) = self.to_be_ended(armed, waited)
                 && ended != Some((holder, at_once))
@@ -582,6 +622,6 @@ fn undo_and_tell(
     undo(host, lock, &mut armed, reason)?.1.into_result()
 }
 
-fn milliseconds(time: Duration) -> u64 {
+pub(super) fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

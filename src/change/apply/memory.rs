@@ -1,10 +1,12 @@
 //! The memory of a guard: the arming of its change and the journals that lead back. Files that are
 //! removed or damaged while the change waits are written anew from it.
 
-use super::rollback::is_made;
-use crate::machine::host::HostRead;
+use super::deadman::{Reason, milliseconds};
+use super::rollback::{is_made, undo_unfiled};
+use crate::error::{Error, Result};
+use crate::machine::host::{HostRead, HostWrite, clock};
 use crate::machine::store::copies::Copied;
-use crate::machine::store::deadman::Armed;
+use crate::machine::store::deadman::{Armed, Undoing, Undone};
 use crate::machine::store::journal::Journal;
 use crate::machine::store::{Lock, StateDir};
 
@@ -58,7 +60,43 @@ impl Memory {
 
     /// True if settings are as the change made them, and no journal that is there names them.
     pub(super) fn is_in_force(&self, host: &dyn HostRead, there: &[Journal]) -> bool {
-        let ours: Vec<Journal> = self.copies.iter().map(|copied| copied.journal.clone()).collect();
-        !ours.is_empty() && is_made(host, ours, there)
+        self.leads_back() && is_made(host, self.journals(), there)
+    }
+
+    /// True if there is anything to undo from.
+    pub(super) fn leads_back(&self) -> bool {
+        !self.copies.is_empty()
+    }
+
+    /// Undoes the change without its files, which can't be used because of `why`: nothing is noted of
+    /// it but what the guard says.
+    ///
+    /// # Errors
+    /// Rollback incomplete (exit 8), where another try could restore more.
+    pub(super) fn undo(
+        &mut self,
+        host: &dyn HostWrite,
+        reason: &Reason,
+        why: &Error,
+    ) -> Result<Undone> {
+        let attempt = undo_unfiled(host, self.journals());
+        let armed = &mut self.armed;
+        let undoing = armed.undoing.get_or_insert_with(|| Undoing::begun(reason.words()));
+        undoing.restored += attempt.done.restored.len();
+        let left = match attempt.error() {
+            Some(error) if !attempt.is_over() => return Err(error),
+            error => error.map(|e| e.to_string()),
+        };
+        Ok(Undone {
+            at_ms: milliseconds(clock::boottime()),
+            host: armed.host.clone(),
+            why: format!("{}, and its files could not be used ({why})", undoing.why),
+            restored: undoing.restored,
+            left,
+        })
+    }
+
+    fn journals(&self) -> Vec<Journal> {
+        self.copies.iter().map(|copied| copied.journal.clone()).collect()
     }
 }

@@ -170,7 +170,10 @@ fn unwind(host: &dyn HostWrite, lock: &Lock, mode: &Mode) -> Result<Attempt> {
     let state = lock.state();
     let all = state.journals()?;
     let mut result = RolledBack::default();
-    state.clear_unborn(lock, &all)?;
+    if let Err(e) = state.clear_unborn(lock, &all) {
+        // It keeps nothing from being restored.
+        log::warn!("{e}");
+    }
     let (journals, mut damaged) = (all.whole, Vec::new());
     for mut one in all.damaged {
         match mode {
@@ -299,6 +302,19 @@ pub(super) fn bring_back(
             return Back { restored, foreign, left, gone };
         }
     }
+}
+
+/// Undoes `ours`, oldest first, whose files can't be used: nothing is noted.
+pub(super) fn undo_unfiled(host: &dyn HostWrite, mut ours: Vec<Journal>) -> Attempt {
+    let devices = Devices::of(host);
+    ours.retain(|journal| matches!(place(host, &journal.header.host), Whereabouts::Here));
+    for journal in &mut ours {
+        devices.follow(host, journal);
+    }
+    let newest_first: Vec<&Journal> = ours.iter().rev().collect();
+    let Back { restored, foreign, left, .. } = bring_back(host, &newest_first, &devices, false);
+    let done = RolledBack { restored, foreign, ..RolledBack::default() };
+    Attempt { done, left, damaged: Vec::new() }
 }
 
 /// True if a setting is still as `ours` made it, oldest first, and none of `others` names it. A value

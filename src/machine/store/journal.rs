@@ -390,7 +390,7 @@ impl StateDir {
         let mut all = Journals::default();
         for name in self.names()? {
             let path = self.path().join(&name);
-            if name.ends_with(UNBORN) {
+            if name.ends_with(UNBORN) || name.starts_with('.') {
                 all.unborn.push(path);
                 continue;
             }
@@ -422,7 +422,7 @@ impl StateDir {
         Ok(all)
     }
 
-    /// Removes what never became a journal: it was not acted upon.
+    /// Removes what never became a journal or another file of ours: it was not acted upon.
     ///
     /// # Errors
     /// Fails with the file system's error.

@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGALRM, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::flag;
 
 /// Runs `program` with the terminal of this process and waits; its exit status, or 128 and the
@@ -34,6 +34,9 @@ unsafe extern "C" {
 /// The same on every Linux architecture (include/uapi/asm-generic/signal-defs.h).
 const SIG_IGN: usize = 1;
 
+/// Largest number of a signal that Linux has but on MIPS, where those beyond are real-time ones too.
+const LAST: i32 = 64;
+
 /// Signals by which a terminal, an init system or a person ends a process, SIGKILL apart.
 const ENDING: [i32; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM];
 
@@ -48,8 +51,9 @@ pub fn stay_detached() -> io::Result<()> {
 }
 
 /// Starts this very program once more, in a session of its own, without a terminal, and ignoring
-/// every signal that would end it but SIGKILL: it goes on when the terminal or this process ends. It
-/// inherits the calling thread's namespaces.
+/// every signal that can be ignored: it goes on when the terminal or this process ends, and when a limit
+/// of its user is reached (SIGXCPU, SIGXFSZ). What the processor raises in a program ends it all the
+/// same (kernel/signal.c, `force_sig_info_to_task`). It inherits the calling thread's namespaces.
 ///
 /// # Errors
 /// What fork or exec answered.
@@ -71,7 +75,7 @@ pub fn detached(arguments: &[String]) -> io::Result<()> {
         command.pre_exec(|| {
             // An ignored signal stays ignored over exec: there is no moment at which the new
             // program could be ended by one.
-            for number in ENDING {
+            for number in (1..=LAST).filter(|number| *number != SIGCHLD) {
                 signal(number, SIG_IGN);
             }
             rustix::process::setsid().map(drop).map_err(Into::into)
