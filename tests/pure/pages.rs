@@ -85,6 +85,27 @@ fn every_command_in_the_documentation_is_one_that_the_program_takes() {
     assert!(typed > 30 && mentioned > 60, "only {typed} and {mentioned} commands were found");
 }
 
+#[test]
+fn every_file_that_the_documentation_names_is_there() {
+    let mut pages = pages();
+    pages.extend(["ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| Path::new(ROOT).join(name)));
+    let mut found = 0;
+    for page in pages {
+        let text = std::fs::read_to_string(&page).unwrap();
+        let is_part = |c: char| c.is_ascii_alphanumeric() || "._/-".contains(c);
+        for word in text.split(|c| !is_part(c)) {
+            let word = word.trim_end_matches(['.', '/']);
+            let ours = ["src/", "tests/", "scripts/", "packaging/", "vm/tests/", "fixtures/"];
+            let is_file = word.rsplit('/').next().is_some_and(|name| name.contains('.'));
+            if ours.iter().any(|start| word.starts_with(start)) && is_file {
+                found += 1;
+                assert!(Path::new(ROOT).join(word).exists(), "{}: {word}", page.display());
+            }
+        }
+    }
+    assert!(found > 30, "only {found} files were found");
+}
+
 /// Who cuts off the network by which he came in must not be left without it: whatever shows how to
 /// apply shows the way back.
 #[test]

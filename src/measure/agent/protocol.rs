@@ -752,3 +752,20 @@ pub fn nonce() -> io::Result<String> {
 pub fn is_nonce(text: &str) -> bool {
     text.len() == NONCE && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_tells_this_version_and_every_request() {
+        let told = include_str!("../../../docs/agent.md");
+        let version = VERSION.to_string();
+        for sentence in ["Version #. TCP", "`linerate-agent # ", "`linerate-controller # "] {
+            assert!(told.contains(&sentence.replace('#', &version)), "{sentence}");
+        }
+        let untold: Vec<&str> =
+            REQUESTS.into_iter().filter(|word| !told.contains(&format!("`{word}"))).collect();
+        assert_eq!(untold, [""; 0]);
+    }
+}

@@ -51,7 +51,7 @@ impl Token {
 
     fn mac(&self, who: Prover, agent: &str, controller: &str) -> Option<Hmac<Sha256>> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).ok()?;
-        // The lengths are fixed by `wire::is_nonce`, so no two inputs run together.
+        // The lengths are fixed by `protocol::is_nonce`, so no two inputs run together.
         let label: &[u8] = match who {
             Prover::Controller => b"linerate-agent-1 controller ",
             Prover::Agent => b"linerate-agent-1 agent ",
