@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::Args;
 
 use super::context::Context;
-use super::shared::{second, waiting};
+use super::shared::{second, syslog, waiting};
 use crate::change::apply::deadman::{Guard, Watch};
 use crate::change::apply::probe::Watcher;
 use crate::error::{ExitCode, Result};
@@ -55,7 +55,7 @@ pub(super) fn guard(context: &Context, args: &DeadManArgs) -> Result<ExitCode> {
             // Once: the log is for other things too.
             failures += 1;
             if failures == 1 {
-                log(host, &format!("a change that nobody confirmed is not undone yet: {e}"));
+                log(context, &format!("a change that nobody confirmed is not undone yet: {e}"));
             }
         },
     };
@@ -68,13 +68,13 @@ pub(super) fn guard(context: &Context, args: &DeadManArgs) -> Result<ExitCode> {
             format!("{why}: {restored} settings restored to what they were")
         }
     };
-    log(host, &said);
+    log(context, &said);
     Ok(ExitCode::Done)
 }
 
-/// A line for the kernel's log.
-fn log(host: &dyn HostWrite, text: &str) {
-    if let Err(e) = host.write(Path::new("/dev/kmsg"), format!("linerate: {text}\n").as_bytes()) {
+/// A line for the log, or at least for whoever runs this by hand.
+fn log(context: &Context, text: &str) {
+    if let Err(e) = syslog::line(context, syslog::WARNING, text) {
         log::warn!("{e}");
     }
 }

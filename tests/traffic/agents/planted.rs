@@ -22,15 +22,15 @@ fn harmless(text: &str) {
 fn words_of_the_other_side_do_not_steer_the_terminal() {
     let _alone = alone();
     let (lan, wan) = pair();
-    let nonce = "0".repeat(64);
+    let (nonce, v) = ("0".repeat(64), linerate::measure::agent::protocol::VERSION);
     // At a running agent: as a greeting, as a version's neighbour, as a nonce, as a proof.
     let greetings = [
         format!("{EVIL}\n"),
-        format!("linerate-controller\t3{EVIL}\t{nonce}\t-\n"),
-        format!("linerate-controller\t3\t{EVIL}\t-\n"),
-        format!("linerate-controller\t3\t{nonce}\t{EVIL}\n"),
-        format!("linerate-controller\t3\t{nonce}\t-\n{EVIL}\tx\n"),
-        format!("linerate-controller\t3\t{nonce}\t-\nfacts\t{EVIL}\n"),
+        format!("linerate-controller\t{v}{EVIL}\t{nonce}\t-\n"),
+        format!("linerate-controller\t{v}\t{EVIL}\t-\n"),
+        format!("linerate-controller\t{v}\t{nonce}\t{EVIL}\n"),
+        format!("linerate-controller\t{v}\t{nonce}\t-\n{EVIL}\tx\n"),
+        format!("linerate-controller\t{v}\t{nonce}\t-\nfacts\t{EVIL}\n"),
         EVIL.repeat(2000),
     ];
     for greeting in &greetings {
@@ -44,13 +44,13 @@ fn words_of_the_other_side_do_not_steer_the_terminal() {
     harmless(&lan.said());
 
     // At a controller: something in an agent's place.
-    let greeting = format!("linerate-agent\t3\t9.0\tno\t{nonce}\n");
+    let greeting = format!("linerate-agent\t{v}\t9.0\tno\t{nonce}\n");
     let welcome = format!("{greeting}welcome\t-\ndone\n");
     let mut shown = 0;
     for said in [
         format!("{EVIL}\n"),
-        format!("linerate-agent\t3\t{EVIL}\tno\t{nonce}\n"),
-        format!("linerate-agent\t9\t{EVIL}\tno\t{nonce}\n"),
+        format!("linerate-agent\t{v}\t{EVIL}\tno\t{nonce}\n"),
+        format!("linerate-agent\t99\t{EVIL}\tno\t{nonce}\n"),
         format!("{greeting}{EVIL}\n"),
         format!("{greeting}failed\t6\t{EVIL}\t{EVIL}\n"),
         format!("{welcome}failed\t6\t{EVIL}\t{EVIL}\n"),
