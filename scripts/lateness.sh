@@ -111,24 +111,24 @@ wrong() {
     echo "$what: $1 in run $try" >&3
     exit 1
 }
-# It is in force; its deadline is known, whatever happens next.
+# It is in force, and its deadline and the number of its guards are known, whatever happens next.
 until_set() {
     tries=0
     until is_set; do
         tries=$((tries + 1))
-        [ $tries -lt 600 ] || wrong 'it was never in force'
+        [ $tries -lt 200 ] || return 1
         sleep 0.05
     done
-    deadline=$(armed deadline_ms)
+    deadline=$(armed deadline_ms) && token=$(armed token) && [ -n "$deadline" ] && [ -n "$token" ]
 }
-# Seconds to confirm: time for a slow machine to do something to it meanwhile.
-wait=${LATENESS_WAIT:-3}
-apply() { "$program" apply --confirm "$wait" "$@" plan.toml; }
+# Seconds to confirm: time to do something to it meanwhile; more where that is not enough.
+wait=${LATENESS_WAIT:-2}
+apply() { "$program" apply --confirm "$@" plan.toml; }
 # The processes that watch this change: all of them, or without the second line.
 guards() {
     # grep itself, which is over, is among them.
     # shellcheck disable=SC2013 # paths without blanks
-    for file in $(grep -l "$(armed token)" /proc/[0-9]*/cmdline 2>/dev/null); do
+    for file in $(grep -l "$token" /proc/[0-9]*/cmdline 2>/dev/null); do
         if [ "$1" = first ] && grep -q -e --second "$file" 2>/dev/null; then continue; fi
         file=${file%/cmdline}
         echo "${file#/proc/}"
@@ -136,45 +136,33 @@ guards() {
 }
 
 # What happens to a change that is in force; each leaves nothing behind that the next would meet.
-nothing() {
-    apply --no-probe
-    until_set
-}
+nothing() { apply "$wait" --no-probe && until_set; }
 terminal() { # who read it is gone, and its processes hear of that
-    apply --no-probe 2>&1 | : &
-    until_set
+    apply "$wait" --no-probe 2>&1 | : &
     # shellcheck disable=SC2046 # several
-    kill -HUP $(guards all) 2>/dev/null || :
+    until_set && { kill -HUP $(guards all) || :; }
 }
 paused() { # nobody reads what it prints, and the pipe is full
     mkfifo pipe
-    sh -c 'exec sleep 9' <pipe &
+    sh -c 'exec sleep 99' <pipe &
     reader=$!
-    (head -c 65536 /dev/zero; apply --no-probe) >pipe 2>&1 &
+    (head -c 65536 /dev/zero; apply "$wait" --no-probe) >pipe 2>&1 &
     until_set
 }
-gateway() {
-    # It is not asked in the last two seconds.
-    (wait=$((wait + 1)) && apply)
-    until_set
-    nsenter -t $peer -n ip link set far0 down
+gateway() { # which is not asked in the last two seconds
+    apply $((wait + 2)) && until_set && nsenter -t $peer -n ip link set far0 down
 }
 parent() { # where that was before all was in force, it is undone at once
-    apply --no-probe &
+    apply "$wait" --no-probe &
     applying=$!
-    until_set
-    kill -KILL $applying 2>/dev/null || :
+    until_set && { kill -KILL $applying || :; }
 }
 run() {
-    apply --no-probe
-    until_set
-    dd if=/dev/zero of=/run/full bs=4k 2>/dev/null || :
+    apply "$wait" --no-probe && until_set && { dd if=/dev/zero of=/run/full bs=4k || :; }
 }
 guard() { # the first one; the second is left
-    apply --no-probe
-    until_set
     # shellcheck disable=SC2046 # several
-    kill -KILL $(guards first) 2>/dev/null || :
+    apply "$wait" --no-probe && until_set && { kill -KILL $(guards first) || :; }
 }
 tidy() {
     [ -z "${reader:-}" ] || kill "$reader" 2>/dev/null || :
@@ -191,7 +179,11 @@ for row in $1; do
     what=${row%:*}
     : >"$what"
     for try in $(seq "${row#*:}"); do
-        $what >/dev/null 2>&1
+        until $what >/dev/null 2>&1 && [ "$(now)" -lt "$deadline" ]; do
+            tidy
+            wait=$((wait + 1))
+            [ $wait -lt 60 ] || wrong 'no time to do something to it'
+        done
         # To look all the time would keep the CPUs from others that are at work.
         left=$((deadline - $(now) - 300))
         [ "$left" -le 0 ] || sleep "$((left / 1000)).$(printf %03d $((left % 1000)))"
