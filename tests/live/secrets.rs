@@ -195,11 +195,19 @@ impl Owner {
             self.secret("@"),
             self.formed("84039"),
         );
-        for path in
-            ["rc.local", "hotplug.d/net/20-x", "hotplug.d/iface/20-x", "udev/rules.d/x.rules"]
-        {
+        for path in [
+            "rc.local",
+            "hotplug.d/net/20-x",
+            "hotplug.d/iface/20-x",
+            "udev/rules.d/x.rules",
+            "networkd-dispatcher/routable.d/x",
+            "NetworkManager/dispatcher.d/x",
+            "network/if-up.d/x",
+            "init.d/smp_affinity",
+        ] {
             self.put(&format!("etc/{path}"), &script);
         }
+        self.others();
         let secret = self.secret(" ");
         self.put("etc/default/irqbalance", format!("# {secret}\nIRQBALANCE_BANNED_CPULIST=1\n"));
         let words = [
@@ -216,6 +224,36 @@ impl Owner {
         self.put("proc/77/comm", "pppd\n");
         let staged = format!("network.wan.password='{}'\n", self.secret(" "));
         self.put("tmp/.uci/network", staged + "network.cfg01.packet_steering='2'\n");
+    }
+
+    /// Files of other programs, and the name of one, none of which is anybody else's business.
+    fn others(&mut self) {
+        for (path, text) in [
+            ("etc/config/wireless", "config wifi-iface\n\toption ssid '%'\n\toption key \"%\"\n"),
+            ("tmp/.uci/wireless", "wireless.cfg01.key='%'\n"),
+            ("etc/wpa_supplicant/wpa_supplicant.conf", "network={\n ssid=\"%\"\n psk=\"%\"\n}\n"),
+            ("etc/wireguard/wg0.conf", "[Peer]\nPresharedKey = %\nEndpoint = %:51820\n"),
+            ("etc/ppp/chap-secrets", "\"%\" * \"%\" *\n"),
+            ("etc/ipsec.secrets", "% : PSK \"%\"\n"),
+            ("etc/swanctl/swanctl.conf", "secrets { eap-a { id = %; secret = % } }\n"),
+            (
+                "etc/netplan/01.yaml",
+                "wifis: {wlan0: {access-points: {\"%\": {password: \"%\"}}}}\n",
+            ),
+            ("etc/systemd/network/wg0.netdev", "[WireGuard]\nPrivateKey=%\n"),
+            ("etc/NetworkManager/system-connections/x.nmconnection", "[wifi-security]\npsk=%\n"),
+            ("etc/openvpn/client.conf", "auth-user-pass %\n<key>\n%\n</key>\n"),
+            ("proc/78/comm", "%\n"),
+            ("proc/79/comm", "pppd %\n"),
+        ] {
+            let parts: Vec<&str> = text.split('%').collect();
+            let mut whole = parts[0].to_owned();
+            for part in &parts[1..] {
+                whole += &self.secret("");
+                whole += part;
+            }
+            self.put(path, whole);
+        }
     }
 
     /// Fails if something of the owner's is in the capture.

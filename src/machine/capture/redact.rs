@@ -12,6 +12,8 @@ use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
+use crate::machine::parse::thread_name::concerns_packets;
+
 /// Names that thousands of machines share.
 const COMMON_NAMES: &[&str] =
     &["localhost", "openwrt", "friendlywrt", "immortalwrt", "debian", "linux", "(none)", "router"];
@@ -78,6 +80,10 @@ impl Redactor {
         let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         if ID_FILES.contains(&name.as_str()) {
             return self.id_file(content);
+        }
+        // What runs beside the router's work is its owner's business.
+        if name == "comm" && !concerns_packets(String::from_utf8_lossy(content).trim()) {
+            return b"another\n".to_vec();
         }
         if is_written(path, &name) {
             return self.written(path, content);

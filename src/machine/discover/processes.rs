@@ -14,8 +14,6 @@ pub(super) struct Process {
     pub(super) name: String,
 }
 
-/// Programs by name.
-const WANTED: &[&str] = &["irqbalance", "tuned", "NetworkManager", "pppd", "bpftune"];
 /// Processes of these names and threads that poll or transmit, by process id.
 pub(super) fn discover(host: &dyn HostRead) -> Vec<Process> {
     let names = host.list(Path::new("/proc")).unwrap_or_default();
@@ -24,8 +22,7 @@ pub(super) fn discover(host: &dyn HostRead) -> Vec<Process> {
         .filter_map(|name| name.parse::<u32>().ok())
         .filter_map(|pid| {
             let name = text(host, Path::new(&format!("/proc/{pid}/comm")))?;
-            (thread_name::read(&name).is_some() || WANTED.contains(&name.as_str()))
-                .then_some(Process { pid, name })
+            thread_name::concerns_packets(&name).then_some(Process { pid, name })
         })
         .collect();
     found.order_by_key(|p| p.pid);

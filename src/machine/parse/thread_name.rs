@@ -12,6 +12,15 @@ use crate::model::units::CpuId;
 /// kernel/kthread.c keeps all of it).
 pub const CUT: usize = 15;
 
+/// Programs by name that place packets or their interrupts, or dial.
+pub const PROGRAMS: &[&str] = &["irqbalance", "tuned", "NetworkManager", "pppd", "bpftune"];
+
+/// True if a process of that name has to do with packets.
+#[must_use]
+pub fn concerns_packets(name: &str) -> bool {
+    read(name).is_some() || PROGRAMS.contains(&name)
+}
+
 /// Owner and work of a thread, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThreadName<'a> {
