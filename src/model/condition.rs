@@ -28,8 +28,11 @@ pub struct Condition {
     pub tracing: Option<Tracing>,
     /// The running kernel's configuration; the snapshot says where it was read.
     pub kernel: Option<KernelConfig>,
-    /// Counters of IPv4 of the namespace since boot (`/proc/net/snmp`).
+    /// Counters of IPv4 of the namespace since boot (`/proc/net/snmp`; `IPReversePathFilter` of
+    /// `/proc/net/netstat`).
     pub ip: Numbers,
+    /// Counters of connection tracking of the namespace since boot (`/proc/net/stat/nf_conntrack`).
+    pub conntrack: Numbers,
     /// Settings of sockets, as text by sysctl name.
     pub sockets: BTreeMap<String, String>,
     /// Clock that the kernel reads the time from, e.g. `tsc`.
@@ -50,6 +53,8 @@ pub struct Condition {
 pub struct Neighbours {
     /// Times that an entry found no room since boot, of IPv4 and IPv6.
     pub overflows: u64,
+    /// Entries of IPv4's table, those of all namespaces.
+    pub entries: Option<u64>,
     /// Most entries that IPv4's takes (`gc_thresh3`).
     pub most: Option<u64>,
 }
@@ -63,6 +68,9 @@ pub struct DeviceCondition {
     pub tx_packets: Option<u64>,
     /// Times that the link came or went since the device was made.
     pub carrier_changes: Option<u64>,
+    /// Packets that may wait to be sent, for queueing disciplines that have no limit of their own
+    /// (`tx_queue_len`).
+    pub tx_queue_len: Option<u64>,
     /// Type of its IOMMU group: `DMA` (strict), `DMA-FQ` (lazy), `identity`.
     pub iommu: Option<String>,
     /// PCIe link.

@@ -68,6 +68,8 @@ struct Found {
     cost: f64,
     /// Place among others, as such a share, where nobody measured what it costs.
     rank: f64,
+    /// True if another finding tells the same cause: what has a cause of its own comes first.
+    aside: bool,
     evidence: Vec<Evidence>,
     /// In place of the rule's own.
     consequence: Option<String>,
@@ -83,6 +85,7 @@ impl Found {
             confidence: Confidence::Certain,
             cost: 0.0,
             rank: 0.0,
+            aside: false,
             evidence: Vec::new(),
             consequence: None,
             remedy: Vec::new(),
@@ -158,6 +161,7 @@ pub const PLACEMENT: &[&str] = &[
     "rps-own-cpu",
     "rps-with-queues",
     "steered-twice",
+    "offline-mask",
 ];
 
 /// All rules, in the order in which they are listed.
@@ -177,7 +181,7 @@ pub fn diagnose(subject: &Subject<'_>, only: &[String]) -> Diagnosis {
             Err(why) => told.unseen.push(Unseen { rule: rule.id.to_owned(), why }),
         }
     }
-    let share = |found: &Found| found.cost.max(found.rank);
+    let share = |found: &Found| if found.aside { 0.0 } else { found.cost.max(found.rank) };
     all.order_by(|(_, a), (_, b)| {
         b.severity.cmp(&a.severity).then_with(|| share(b).total_cmp(&share(a)))
     });

@@ -75,6 +75,11 @@ impl<'a> Subject<'a> {
                 .is_some_and(|r| !r.queues.contains(&source.queue.index))
     }
 
+    /// CPUs that are there and offline.
+    pub(super) fn offline(&self) -> CpuSet {
+        self.snapshot.cpus.iter().filter(|c| !c.online).map(|c| c.id).collect()
+    }
+
     /// The CPUs on which a queue's packets go through the stack, those that devices above hand them
     /// to included.
     pub(super) fn handled_on(&self, source: &Source<'_>) -> Option<CpuSet> {
@@ -85,9 +90,10 @@ impl<'a> Subject<'a> {
     }
 
     fn handled_below(&self, source: &Source<'_>) -> Option<CpuSet> {
-        let mask = source.queue.rps.as_ref().filter(|mask| !mask.is_empty());
-        if mask.is_some() {
-            return mask.cloned();
+        // A CPU that is offline takes nothing (net/core/dev.c, get_rps_cpu).
+        let mask = source.queue.rps.as_ref().map(|mask| mask.difference(&self.offline()));
+        if mask.as_ref().is_some_and(|mask| !mask.is_empty()) {
+            return mask;
         }
         // Where the threads may run; where that is not known, anywhere.
         if let Some(cpus) = self.thread(source).and_then(|thread| thread.cpus.clone()) {

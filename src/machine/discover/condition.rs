@@ -38,6 +38,7 @@ pub fn condition(host: &dyn HostRead, snapshot: &Snapshot) -> Condition {
         kernel: kernel_config(host, &snapshot.machine.kernel)
             .and_then(|(_, bytes)| config::read(&bytes)),
         ip: snmp::counters(&net_file(host, "snmp"), "Ip"),
+        conntrack: per_cpu::sums(&net_file(host, "stat/nf_conntrack")),
         ..Condition::default()
     };
     for device in &snapshot.netdevs {
@@ -67,9 +68,13 @@ pub fn condition(host: &dyn HostRead, snapshot: &Snapshot) -> Condition {
     let all = clock("available_clocksource").unwrap_or_default();
     found.clocksources.extend(all.split_whitespace().map(str::to_owned));
     found.taps = packet_sockets::taps(&net_file(host, "packet"));
-    let full = |file: &str| per_cpu::sums(&net_file(host, file)).get("table_fulls").copied();
-    found.neighbours = full("stat/arp_cache").map(|overflows| Neighbours {
-        overflows: overflows.saturating_add(full("stat/ndisc_cache").unwrap_or(0)),
+    let strays = snmp::counters(&net_file(host, "netstat"), "TcpExt");
+    found.ip.extend(strays.into_iter().filter(|(name, _)| name == "IPReversePathFilter"));
+    let full = |bytes: &[u8]| per_cpu::sums(bytes).get("table_fulls").copied();
+    let arp = net_file(host, "stat/arp_cache");
+    found.neighbours = full(&arp).map(|overflows| Neighbours {
+        overflows: overflows.saturating_add(full(&net_file(host, "stat/ndisc_cache")).unwrap_or(0)),
+        entries: per_cpu::entries(&arp),
         most: number(host, Path::new("/proc/sys/net/ipv4/neigh/default/gc_thresh3")),
     });
     found.mtu_fix.extend(OpenWrt::read(host).clamps());
@@ -90,6 +95,7 @@ fn of_device(host: &dyn HostRead, device: &NetDev) -> DeviceCondition {
         rx_packets: count("rx_packets"),
         tx_packets: count("tx_packets"),
         carrier_changes: number(host, &dir.join("carrier_changes")),
+        tx_queue_len: number(host, &dir.join("tx_queue_len")),
         // drivers/iommu/iommu.c, iommu_group_show_type (5.11 and later).
         iommu: device
             .is_hardware()

@@ -23,9 +23,18 @@ pub fn sums(bytes: &[u8]) -> BTreeMap<String, u64> {
     found
 }
 
+/// Entries of the table now, which each line repeats.
+#[must_use]
+pub fn entries(bytes: &[u8]) -> Option<u64> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut lines = text.lines().map(str::split_whitespace);
+    let at = lines.next()?.position(|name| name == "entries")?;
+    u64::from_str_radix(lines.next()?.nth(at)?, 16).ok()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::sums;
+    use super::{entries, sums};
 
     /// A two-CPU virtual machine, kernel 6.18.
     const ARP: &[u8] = include_bytes!("../../../fixtures/proc/arp_cache-6.18");
@@ -47,12 +56,14 @@ mod tests {
             (Some(16), Some(3), Some(3))
         );
         assert_eq!(of("entries"), None, "a size, repeated on each line");
+        assert_eq!((entries(OLD), entries(ARP)), (Some(10), Some(2)));
     }
 
     #[test]
     fn what_is_no_number_is_left_out() {
         assert!(sums(b"").is_empty());
         assert!(sums(b"a b\n").is_empty());
+        assert_eq!((entries(b"a b\n1 2\n"), entries(b"entries\n")), (None, None));
         assert_eq!(sums(b"a b\nxyz 1\n1\n").get("b"), Some(&1));
     }
 }

@@ -83,6 +83,10 @@ fn speeds(told: &str) -> String {
     format!("{}/speed: 100\n/linerate/nic/eth0.json: {{\"speeds\":{{{told}}}}}\n", eth(0))
 }
 
+fn at_1000(told: &str) -> String {
+    speeds(told).replace("speed: 100\n", "speed: 1000\n")
+}
+
 const PPPOE: &str = "\
 /linerate/link_kinds.json: {\"ppp0\":\"ppp\"}
 /linerate/links.json: {\"ppp0\":{\"ipv4\":1},\"eth1\":{\"ipv4\":1}}
@@ -219,10 +223,14 @@ fn steered_over_sixteen() -> String {
     ["online", "present", "possible"].map(cpus).concat() + &masks(0) + &masks(1)
 }
 
-/// A token bucket on the first card, of so many bytes a second.
+/// A token bucket on the first card, of so many bytes a second; as a big-endian machine tells it too.
 fn token_bucket(rate: u32) -> String {
-    let rate: String = rate.to_le_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-    let options = format!("28000100{}{rate}{}", "00".repeat(8), "00".repeat(24));
+    bucket(&rate.to_le_bytes(), "28000100")
+}
+
+fn bucket(rate: &[u8], head: &str) -> String {
+    let rate: String = rate.iter().map(|byte| format!("{byte:02x}")).collect();
+    let options = format!("{head}{}{rate}{}", "00".repeat(8), "00".repeat(24));
     format!(
         "/linerate/qdiscs.json: [{{\"device\":\"eth0\",\"kind\":\"tbf\",\"queue\":null,\"options\":\"{options}\"}}]\n"
     )
@@ -247,6 +255,40 @@ fn cases() -> Vec<Case> {
         "/etc/config/network <<\nconfig globals 'globals'\n\toption packet_steering '1'\n.\n";
     let script = "/etc/rc.local: echo f > /sys/class/net/eth0/queues/rx-0/rps_cpus\n";
     let irqbalance = "/proc/77/comm: irqbalance\n/proc/77/cmdline: /usr/sbin/irqbalance\n";
+    let masks = |mask: &str| -> String {
+        [0, 1].map(|n| format!("{}/queues/rx-{{0-3}}/rps_cpus: {mask}\n", eth(n))).concat()
+    };
+    let checksums = |rx: bool, sent: &str| {
+        format!(
+            "/linerate/features/eth0.json: {{\"rx-checksum\":{{\"active\":{rx},\"changeable\":true}},\
+             \"rx-gro\":{{\"active\":true,\"changeable\":true}},{sent}}}\n"
+        )
+    };
+    let strays = |dropped: u64, received: u64| {
+        format!(
+            "/proc/net/netstat <<\nTcpExt: SyncookiesSent IPReversePathFilter\nTcpExt: 0 {dropped}\n.\n\
+             /proc/net/snmp <<\nIp: Forwarding InReceives ForwDatagrams\nIp: 1 {received} {received}\n.\n"
+        )
+    };
+    let thrown = |early: &str| {
+        format!(
+            "/proc/net/stat/nf_conntrack <<\nentries  early_drop\n00000064 {early}\n00000064 00000000\n.\n"
+        )
+    };
+    let waiting = |length: u32, kind: &str| {
+        format!(
+            "{}/tx_queue_len: {length}\n/linerate/qdiscs.json: \
+             [{{\"device\":\"eth0\",\"kind\":\"{kind}\",\"queue\":null}}]\n",
+            eth(0)
+        )
+    };
+    let esp = |driver: &str| {
+        format!(
+            "/proc/crypto <<\nname         : seqiv(rfc4106(gcm(aes)))\ndriver       : {driver}\n\
+             module       : seqiv\npriority     : 100\nselftest     : passed\n.\n"
+        )
+    };
+    let aes = "/proc/cpuinfo <<\nprocessor\t: 0\nflags\t\t: fpu ssse3 aes avx2\n.\n";
     let statistics =
         |n: u32, name: &str, count: u64| format!("{}/statistics/{name}: {count}\n", eth(n));
     let pcie = "/sys/devices/pci0000:00/0000:01:00.0";
@@ -354,6 +396,14 @@ fn cases() -> Vec<Case> {
         yes("steered-twice", Info, PPPOE.replace("ppp0/queues/rx-0/rps_cpus: 0", "ppp0/queues/rx-0/rps_cpus: f")),
         no("steered-twice", PPPOE.to_owned()),
         no("steered-twice", lines_on("0", "1") + &PPPOE.replace("ppp0/queues/rx-0/rps_cpus: 0", "ppp0/queues/rx-0/rps_cpus: e")),
+        // The masks were written before the CPUs went away.
+        yes("offline-mask", Warning, cpus("0-1", "") + FAST + NO_FLOWTABLE + &lines_on("0", "0") + &masks("c")),
+        no("lone-cpu", cpus("0-3", "") + FAST + NO_FLOWTABLE + &lines_on("0", "0") + &masks("c")),
+        // One cause, one finding.
+        no("lone-cpu", cpus("0-1", "") + FAST + NO_FLOWTABLE + &lines_on("0", "0") + &masks("c")),
+        yes("offline-mask", Notice, cpus("0-1", "") + &masks("4")),
+        no("offline-mask", cpus("0-1", "") + &masks("2")),
+        no("offline-mask", masks("c")),
         yes("decimal-mask", Notice, format!("{}/queues/rx-0/rps_cpus: 15\n/sys/devices/system/cpu/{{0-0}}/x: 0\n", eth(0)) + SIX_CPUS),
         no("decimal-mask", format!("{}/queues/rx-0/rps_cpus: e\n", eth(0)) + SIX_CPUS),
         no("decimal-mask", format!("{}/queues/rx-0/rps_cpus: 10\n", eth(0)) + SIX_CPUS),
@@ -394,6 +444,9 @@ fn cases() -> Vec<Case> {
         yes("conntrack-full", Critical, "/proc/sys/net/netfilter/nf_conntrack_count: 65000\n".into()),
         yes("conntrack-full", Warning, "/proc/sys/net/netfilter/nf_conntrack_count: 55000\n".into()),
         no("conntrack-full", "/proc/sys/net/netfilter/nf_conntrack_count: 40000\n".into()),
+        // Half empty now, and full some time ago.
+        yes("conntrack-full", Warning, thrown("000003e8")),
+        no("conntrack-full", thrown("00000003")),
         yes("backlog-drops", Warning, softnet("00002000", "00000010")),
         yes("backlog-drops", Notice, softnet("00000002", "00000010")),
         no("backlog-drops", softnet("00000000", "00000010")),
@@ -415,8 +468,13 @@ fn cases() -> Vec<Case> {
         yes("odd-limits", Warning, "/proc/sys/net/netfilter/nf_conntrack_buckets: 1024\n/proc/sys/net/netfilter/nf_conntrack_count: 30000\n".into()),
         // As kernels before 5.15 have it: eight connections for each bucket.
         no("odd-limits", "/proc/sys/net/netfilter/nf_conntrack_buckets: 8192\n/proc/sys/net/core/netdev_budget: 600\n".into()),
+        yes("odd-limits", Warning, waiting(10, "pfifo_fast")),
+        no("odd-limits", waiting(10, "fq_codel")),
+        no("odd-limits", waiting(1000, "pfifo_fast")),
+        yes("neighbour-overflow", Warning, "/proc/net/stat/arp_cache <<\nentries  table_fulls\n000003ff 00000000\n.\n/proc/sys/net/ipv4/neigh/default/gc_thresh3: 1024\n".into()),
+        no("neighbour-overflow", "/proc/net/stat/arp_cache <<\nentries  table_fulls\n000000ff 00000000\n.\n/proc/sys/net/ipv4/neigh/default/gc_thresh3: 1024\n".into()),
         yes("neighbour-overflow", Warning, "/proc/net/stat/arp_cache <<\nentries  table_fulls\n00000400 0000001f\n00000400 00000001\n.\n".into()),
-        no("neighbour-overflow", "/proc/net/stat/arp_cache <<\nentries  table_fulls\n00000400 00000000\n.\n".into()),
+        no("neighbour-overflow", "/proc/net/stat/arp_cache <<\nentries  table_fulls\n00000200 00000000\n.\n".into()),
         yes("flapping-link", Warning, format!("{}/carrier_changes: 400\n/proc/uptime: 36000.00 1\n", eth(0))),
         yes("pause-mismatch", Notice, pause(0, 1, 3, 0)),
         no("pause-mismatch", pause(0, 1, 3, 3)),
@@ -451,6 +509,8 @@ fn cases() -> Vec<Case> {
         yes("forgotten-qdisc", Warning, "/linerate/qdiscs.json: [{\"device\":\"eth0\",\"kind\":\"netem\",\"queue\":null}]\n".into()),
         yes("forgotten-qdisc", Notice, token_bucket(1_250_000)),
         no("forgotten-qdisc", token_bucket(112_500_000)),
+        yes("forgotten-qdisc", Notice, bucket(&1_250_000_u32.to_be_bytes(), "00280001")),
+        no("forgotten-qdisc", bucket(&112_500_000_u32.to_be_bytes(), "00280001")),
         no("forgotten-qdisc", "/linerate/qdiscs.json: [{\"device\":\"eth0\",\"kind\":\"fq_codel\",\"queue\":null}]\n".into()),
         // Segments that are clamped: whoever set the MTU knows.
         no("odd-mtu", format!("{}/mtu: 1492\n", eth(1))),
@@ -467,6 +527,16 @@ fn cases() -> Vec<Case> {
         no("lro-on", features(true, true, true) + "/proc/sys/net/ipv4/ip_forward: 0\n/proc/sys/net/ipv6/conf/all/forwarding: 0\n"),
         yes("tso-off", Notice, features(true, false, false)),
         no("tso-off", features(true, false, true)),
+        yes("checksum-off", Warning, checksums(false, "\"tx-checksum-ip-generic\":{\"active\":true,\"changeable\":true}")),
+        yes("checksum-off", Warning, checksums(true, "\"tx-checksum-ipv4\":{\"active\":false,\"changeable\":true}")),
+        // One way to fill them in is enough; a card without any is what it is.
+        no("checksum-off", checksums(true, "\"tx-checksum-ip-generic\":{\"active\":true,\"changeable\":true},\"tx-checksum-ipv4\":{\"active\":false,\"changeable\":true}")),
+        no("checksum-off", checksums(true, "\"tx-checksum-ipv4\":{\"active\":false,\"changeable\":false}")),
+        no("checksum-off", checksums(false, "\"tx-checksum-ip-generic\":{\"active\":false,\"changeable\":true}") + &format!("{}/mtu: 9000\n", eth(0))),
+        yes("reverse-path", Warning, strays(5_000_000, 80_000_000)),
+        yes("reverse-path", Notice, strays(200_000, 80_000_000)),
+        no("reverse-path", strays(20_000, 80_000_000)),
+        no("reverse-path", strays(500, 800)),
         yes("half-duplex", Critical, format!("{}/duplex: half\n", eth(0))),
         no("half-duplex", format!("{}/duplex: unknown\n", eth(0))),
         no("half-duplex", format!("{}/duplex: half\n{}/operstate: down\n", eth(0), eth(0))),
@@ -478,6 +548,10 @@ fn cases() -> Vec<Case> {
         no("slow-link", speeds("\"able\":100,\"advertised\":100,\"partner\":100")),
         no("slow-link", format!("{}/speed: -1\n", eth(0))),
         no("slow-link", format!("{}/speed: 2500\n", eth(0))),
+        yes("slow-link", Warning, at_1000("\"able\":2500,\"advertised\":2500,\"partner\":5000")),
+        no("slow-link", at_1000("\"able\":2500,\"advertised\":2500,\"partner\":1000")),
+        no("slow-link", at_1000("\"able\":2500,\"advertised\":1000,\"partner\":2500")),
+        no("slow-link", at_1000("\"able\":2500,\"advertised\":2500")),
         yes("damaged-frames", Warning, statistics(0, "rx_crc_errors", 50_000)),
         no("damaged-frames", statistics(0, "rx_crc_errors", 9)),
         yes("pause-storm", Notice, "/linerate/counters/eth0.json: {\"rx_flow_control_xoff\":9000000}\n".into()),
@@ -490,6 +564,7 @@ fn cases() -> Vec<Case> {
         no("no-mss-clamp", openwrt("") + &PPPOE.replace("\"clamps_mss\":true", "\"clamps_mss\":false")),
         no("no-mss-clamp", PPPOE.replace("\"clamps_mss\":true,", "")),
         yes("fragments", Notice, snmp(900_000)),
+        yes("fragments", Warning, snmp(7_000_000)),
         no("fragments", snmp(900)),
         yes("odd-mtu", Warning, format!("{}/mtu: 1200\n", eth(1))),
         yes("odd-mtu", Notice, format!("{}/mtu: 9000\n", eth(1))),
@@ -532,6 +607,9 @@ fn cases() -> Vec<Case> {
         yes("slow-crypto", Warning, TUNNEL.to_owned() + GENERIC + "/linerate/arch: mips\n/proc/cpuinfo <<\nprocessor\t: 0\nisa\t: mips1 mips32r1 mips32r2\n.\n"),
         no("slow-crypto", TUNNEL.to_owned() + GENERIC + "/linerate/arch: mips\n/proc/modules: chacha_mips 1 0 - Live 0x0\n/proc/cpuinfo <<\nprocessor\t: 0\nisa\t: mips1 mips32r1 mips32r2\n.\n"),
         no("slow-crypto", "/proc/crypto <<\nname         : chacha20\ndriver       : chacha20-generic\nmodule       : kernel\npriority     : 100\n.\n".into()),
+        yes("slow-ipsec", Warning, esp("seqiv(rfc4106(gcm_base(ctr(aes-generic),ghash-generic)))") + aes),
+        no("slow-ipsec", esp("seqiv(rfc4106-gcm-aesni)") + aes),
+        no("slow-ipsec", esp("seqiv(rfc4106(gcm_base(ctr(aes-generic),ghash-generic)))") + &aes.replace(" aes ", " ")),
         yes("tracer-on", Warning, "/sys/kernel/tracing/current_tracer: function\n".into()),
         yes("tracer-on", Notice, "/sys/kernel/tracing/events/enable: X\n".into()),
         no("tracer-on", "/sys/kernel/tracing/events/enable: X\n/sys/kernel/tracing/tracing_on: 0\n".into()),

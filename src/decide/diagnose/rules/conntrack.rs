@@ -1,15 +1,17 @@
 //! The connection table.
 
 use crate::decide::diagnose::{Found, Load, Looked, Rule, Subject};
-use crate::model::finding::Severity;
+use crate::model::condition::Condition;
+use crate::model::finding::{Evidence, Severity};
+use crate::model::snapshot::Snapshot;
 
 pub(super) const RULES: &[Rule] = &[Rule {
     id: "conntrack-full",
-    what: "the table of connections is nearly full",
+    what: "the table of connections is nearly full, or was full",
     costs: "when it is full new connections are dropped (`nf_conntrack: table full, dropping packet`); \
             it limits flows, not rate",
     source: "Documentation/networking/nf_conntrack-sysctl.rst",
-    reads: "net.netfilter.nf_conntrack_count and nf_conntrack_max",
+    reads: "net.netfilter.nf_conntrack_count and nf_conntrack_max, /proc/net/stat/nf_conntrack (early_drop)",
     load: Load::Better,
     look,
 }];
@@ -20,13 +22,25 @@ fn look(subject: &Subject<'_>) -> Looked {
         return Err("nf_conntrack_count and nf_conntrack_max can't be read".into());
     };
     let share = count as f64 / most.max(1) as f64;
-    if share < 0.8 {
+    // Thrown out for want of room: there was a time when it was full.
+    let early = |_: &Snapshot, c: &Condition| c.conntrack.get("early_drop").copied().unwrap_or(0);
+    let thrown = subject.rose(early).unwrap_or_else(|| early(subject.snapshot, subject.condition));
+    if share < 0.8 && thrown < 100 {
         return Ok(Vec::new());
     }
     let severity = if share >= 0.95 { Severity::Critical } else { Severity::Warning };
-    let title = format!("the connection table is {:.0} % full", share * 100.0);
+    let title = match share < 0.8 {
+        true => {
+            format!("the connection table was full: {thrown} connections were thrown out of it")
+        }
+        false => format!("the connection table is {:.0} % full", share * 100.0),
+    };
     Ok(vec![
         Found::new(severity, title)
+            .all_seen((thrown > 0).then(|| Evidence {
+                place: "/proc/net/stat/nf_conntrack: early_drop".into(),
+                value: thrown.to_string(),
+            }))
             .seen("/proc/sys/net/netfilter/nf_conntrack_count", count)
             .seen("/proc/sys/net/netfilter/nf_conntrack_max", most)
             .rank(if share >= 0.95 { 0.5 } else { 0.1 })

@@ -3,17 +3,62 @@
 use crate::decide::diagnose::{Found, Load, Looked, Rule, Subject};
 use crate::model::finding::{Confidence, Severity};
 
-pub(super) const RULES: &[Rule] = &[Rule {
-    id: "slow-crypto",
-    what: "WireGuard without the fast ChaCha20 or Poly1305 of this architecture",
-    costs: "the portable C code does a third to a half of what vector instructions do: JH7110 and TH1520 \
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "slow-ipsec",
+        what: "IPsec with the portable AES on a processor that has instructions for it",
+        costs: "the portable code does a fraction of what the instructions do; how much that costs here \
+                was not measured",
+        source: "crypto/aes_generic.c; crypto/seqiv.c, crypto/echainiv.c (used by IPsec alone)",
+        reads: "/proc/crypto, CPU features",
+        load: Load::Apart,
+        look: ipsec,
+    },
+    Rule {
+        id: "slow-crypto",
+        what: "WireGuard without the fast ChaCha20 or Poly1305 of this architecture",
+        costs: "the portable C code does a third to a half of what vector instructions do: JH7110 and TH1520 \
             made about 400 Mbit/s for want of vector code, where Arm boards of the same class make 800 to \
             1100",
-    source: "field report WG",
-    reads: "WireGuard devices, /proc/crypto, /proc/modules, CPU features",
-    load: Load::Apart,
-    look,
-}];
+        source: "field report WG",
+        reads: "WireGuard devices, /proc/crypto, /proc/modules, CPU features",
+        load: Load::Apart,
+        look,
+    },
+];
+
+/// Names of what IPsec puts around a cipher.
+const BY_IPSEC: &[&str] = &["seqiv(", "echainiv("];
+
+fn ipsec(subject: &Subject<'_>) -> Looked {
+    let ciphers = &subject.snapshot.kernel.crypto;
+    if ciphers.is_empty() {
+        return Err("/proc/crypto can't be read".into());
+    }
+    let cpus = &subject.snapshot.cpus;
+    let able = cpus.iter().any(|c| c.crypto.iter().any(|feature| feature == "aes"));
+    let slow = |(name, driver): &(&String, &String)| {
+        BY_IPSEC.iter().any(|by| name.starts_with(by)) && driver.contains("aes-generic")
+    };
+    let Some((name, driver)) = ciphers.iter().find(slow).filter(|_| able) else {
+        return Ok(Vec::new());
+    };
+    let module = match subject.snapshot.machine.arch.as_str() {
+        "x86_64" => "aesni-intel",
+        "aarch64" => "aes-ce-blk ghash-ce",
+        arch if arch.starts_with("arm") => "aes-arm-ce ghash-arm-ce",
+        _ => return Ok(Vec::new()),
+    };
+    Ok(vec![
+        Found::new(Severity::Warning, "IPsec encrypts with the portable AES")
+            .seen(format!("/proc/crypto, {name}, driver"), driver)
+            .seen("CPU features", "aes")
+            .rank(0.35)
+            .sure(Confidence::Likely)
+            .remedy(format!("modprobe -a {module}  # or a kernel that has them built in"))
+            .remedy("then make the tunnels anew: a state keeps the cipher that it was made with"),
+    ])
+}
 
 fn look(subject: &Subject<'_>) -> Looked {
     let kernel = &subject.snapshot.kernel;

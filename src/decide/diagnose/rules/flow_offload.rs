@@ -109,22 +109,22 @@ fn token_rate(options: &str) -> Option<u64> {
         .chunks(2)
         .map(|two| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok());
     let bytes: Vec<u8> = digits.collect::<Option<_>>()?;
+    let little = |bytes: &[u8]| bytes.iter().rev().fold(0_u64, |n, b| n << 8 | u64::from(*b));
+    let big = |bytes: &[u8]| bytes.iter().fold(0_u64, |n, b| n << 8 | u64::from(*b));
+    // In the machine's order of bytes, which is the one in which the first length fits.
+    let is_little = little(bytes.get(..2)?) <= bytes.len() as u64;
+    let number = |bytes: &[u8]| if is_little { little(bytes) } else { big(bytes) };
     let mut rest = bytes.as_slice();
     let mut rate = None;
-    while let Some((head, _)) = rest.split_first_chunk::<4>() {
-        let [a, b, c, d] = *head;
-        let (length, kind) = (u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d]) & 0x3fff);
-        let body = rest.get(4..usize::from(length))?;
-        rate = match kind {
-            1 if rate.is_none() => body
-                .get(8..12)
-                .and_then(|b| b.try_into().ok())
-                .map(u32::from_le_bytes)
-                .map(u64::from),
-            4 => body.get(..8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes),
+    while let Some((length, kind)) = rest.get(..2).zip(rest.get(2..4)) {
+        let length = usize::try_from(number(length)).ok()?;
+        let body = rest.get(4..length)?;
+        rate = match number(kind) & 0x3fff {
+            1 if rate.is_none() => body.get(8..12).map(number),
+            4 => body.get(..8).map(number),
             _ => rate,
         };
-        rest = rest.get(usize::from(length).next_multiple_of(4)..).unwrap_or_default();
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
     rate.map(|bytes| bytes.saturating_mul(8))
 }

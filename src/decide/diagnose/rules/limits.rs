@@ -1,9 +1,10 @@
 //! Limits of the kernel that are set far from what works.
 
+use crate::decide::diagnose::subject::listed;
 use crate::decide::diagnose::{Found, Load, Looked, Rule, Subject};
 use crate::model::condition::{Condition, Neighbours};
 use crate::model::finding::{Confidence, Severity};
-use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::{NetDev, Snapshot};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -16,18 +17,19 @@ pub(super) const RULES: &[Rule] = &[
                  netdev_max_backlog); Documentation/networking/nf_conntrack-sysctl.rst \
                  (nf_conntrack_buckets)",
         reads: "net.core.netdev_budget, netdev_budget_usecs, dev_weight and netdev_max_backlog, \
-                nf_conntrack_buckets, nf_conntrack_max and nf_conntrack_count",
+                nf_conntrack_buckets, nf_conntrack_max and nf_conntrack_count, tx_queue_len and \
+                queueing discipline of each port",
         load: Load::Apart,
         look: limits,
     },
     Rule {
         id: "neighbour-overflow",
-        what: "a table of neighbours that had no room for another host",
+        what: "a table of neighbours that has, or had, no room for another host",
         costs: "packets to a host that finds no room are dropped (`neighbour: arp_cache: neighbor table \
                 overflow!`), and the kernel searches the whole table for something to throw out",
         source: "net/core/neighbour.c (neigh_alloc); Documentation/networking/ip-sysctl.rst \
                  (neigh/default/gc_thresh3)",
-        reads: "/proc/net/stat/arp_cache and ndisc_cache (table_fulls), gc_thresh3",
+        reads: "/proc/net/stat/arp_cache (entries) and ndisc_cache (table_fulls), gc_thresh3",
         load: Load::Better,
         look: neighbours,
     },
@@ -47,10 +49,11 @@ fn limits(subject: &Subject<'_>) -> Looked {
     let path = &subject.snapshot.path;
     let value = |name: &str| path.sysctls.get(name).copied();
     let buckets = value("net.netfilter.nf_conntrack_buckets");
-    if buckets.is_none() && LEAST.iter().all(|(name, ..)| value(name).is_none()) {
+    let mut found: Vec<Found> = queue_length(subject).into_iter().collect();
+    let blind = buckets.is_none() && LEAST.iter().all(|(name, ..)| value(name).is_none());
+    if blind && found.is_empty() {
         return Err("/proc/sys/net/core can't be read".into());
     }
-    let mut found = Vec::new();
     for (name, least, usual) in LEAST {
         let Some(now) = value(name).filter(|now| now < least) else { continue };
         let title = format!("{name} is {now}; the kernel comes with {usual}");
@@ -91,6 +94,34 @@ fn limits(subject: &Subject<'_>) -> Looked {
     Ok(found)
 }
 
+/// Queueing disciplines whose limit is the device's (net/sched/sch_generic.c, pfifo_fast_init;
+/// net/sched/sch_fifo.c, fifo_init): the others have their own.
+const BY_DEVICE: &[&str] = &["pfifo_fast", "pfifo", "bfifo"];
+
+/// Ports that let next to nothing wait to be sent.
+fn queue_length(subject: &Subject<'_>) -> Option<Found> {
+    const LEAST: u64 = 64;
+    let of = |d: &NetDev| subject.device(&d.name).and_then(|c| c.tx_queue_len);
+    let by_device = |d: &&NetDev| d.qdiscs.iter().any(|q| BY_DEVICE.contains(&q.kind.as_str()));
+    // Where it was 0 from the start there is no queue at all.
+    let short = |d: &&NetDev| of(d).is_some_and(|length| length > 0 && length < LEAST);
+    let ports: Vec<&NetDev> = subject.ports().filter(short).filter(by_device).collect();
+    let names = listed(ports.iter().map(|d| d.name.as_str()));
+    let least = ports.iter().filter_map(|d| of(d)).min()?;
+    let title = format!("only {least} packets may wait to be sent by {names}; usual are 1000");
+    let mut found = Found::new(subject.on_router(Severity::Warning), title)
+        .rank(0.1)
+        .consequence("what a burst brings beyond that is dropped")
+        .sure(Confidence::Likely);
+    for device in ports {
+        let place = format!("/sys/class/net/{}/tx_queue_len", device.name);
+        found = found
+            .seen(place, of(device).unwrap_or_default())
+            .remedy(format!("ip link set {} txqueuelen 1000", device.name));
+    }
+    Some(found.remedy("or fq_codel, which has a limit of its own"))
+}
+
 fn neighbours(subject: &Subject<'_>) -> Looked {
     let Some(table) = subject.condition.neighbours else {
         return Err("/proc/net/stat/arp_cache can't be read, or does not count overflows".into());
@@ -100,16 +131,28 @@ fn neighbours(subject: &Subject<'_>) -> Looked {
         Some(rose) => (rose, "in the window"),
         None => (table.overflows, "since boot"),
     };
-    if times == 0 {
-        return Ok(Vec::new());
-    }
-    let severity = if subject.window.is_some() { Severity::Critical } else { Severity::Warning };
-    let title = format!("the table of neighbours had no room {times} times {when}");
+    // At the limit the next one finds no room, unless one can be thrown out.
+    let full = table.most.zip(table.entries).filter(|(most, now)| now * 20 >= most * 19);
+    let (title, severity) = match (times, full) {
+        (0, None) => return Ok(Vec::new()),
+        (0, Some((most, now))) => {
+            (format!("the table of neighbours has {now} entries of {most}"), Severity::Warning)
+        }
+        _ => {
+            let now = subject.window.is_some();
+            let severity = if now { Severity::Critical } else { Severity::Warning };
+            (format!("the table of neighbours had no room {times} times {when}"), severity)
+        }
+    };
     let mut found = Found::new(severity, title)
+        .rank(if full.is_some() { 0.3 } else { 0.1 })
         .seen("/proc/net/stat/arp_cache, ndisc_cache: table_fulls", times)
         .remedy(
             "look how many there are, and whether a scan or a loop made them: ip -s neigh | wc -l",
         );
+    if let Some(entries) = table.entries {
+        found = found.seen("/proc/net/stat/arp_cache: entries", entries);
+    }
     if let Some(most) = table.most {
         let wanted = most.saturating_mul(4);
         found = found.seen("/proc/sys/net/ipv4/neigh/default/gc_thresh3", most).remedy(format!(

@@ -19,9 +19,10 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "slow-link",
-        what: "a port at 10 or 100 Mbit/s on a gigabit card",
-        costs: "everything through this port ends at 100 Mbit/s; one broken pair in the cable is enough",
-        source: "IEEE 802.3, clause 40: 1000BASE-T needs all four pairs",
+        what: "a port at 10 or 100 Mbit/s on a gigabit card, or below what both ends offer",
+        costs: "everything through this port ends at that speed; one broken pair in the cable is enough \
+                for 100 Mbit/s, and a bad one for less than 2.5 Gbit/s",
+        source: "IEEE 802.3, clauses 40 and 126: 1000BASE-T and faster need all four pairs",
         reads: "speed of each port, what both ends offer, the others' of the same driver",
         load: Load::Apart,
         look: slow,
@@ -199,7 +200,7 @@ fn slow(subject: &Subject<'_>) -> Looked {
     }
     let mut found = Vec::new();
     for device in subject.ports().filter(|d| d.operstate == "up") {
-        let Some(speed) = device.speed.filter(|s| *s <= 100) else { continue };
+        let Some(speed) = device.speed else { continue };
         let told = |name: &str| device.settings.speeds.as_ref()?.get(name).copied();
         let more = |most: u64| most > u64::from(speed);
         let (able, offered, partner) = (told("able"), told("advertised"), told("partner"));
@@ -217,12 +218,17 @@ fn slow(subject: &Subject<'_>) -> Looked {
         // At a switch's port a printer may be what it is for.
         let side = device.switch.is_some() || device.conduit.is_some();
         let severity = if side { Severity::Info } else { Severity::Warning };
-        let could = able.unwrap_or(1000);
+        let could = able.unwrap_or(1000).min(partner.unwrap_or(u64::MAX));
         let title = format!("{} runs at {speed} Mbit/s and could do {could}", device.name);
         // Whatever else is slow here, this much is gone.
         let lost = 1.0 - f64::from(speed) / (could.max(1) as f64);
         let held = offered.is_some_and(|most| !more(most));
         let broken = !held && partner.is_some();
+        // Above 100 Mbit/s there is no lost pair that explains it: both ends have to say that they
+        // could do more, and who limits a card of 2.5 Gbit/s to one has a reason as a rule.
+        if speed > 100 && (able.is_none() || !broken) {
+            continue;
+        }
         let mut one = Found::new(severity, title)
             .seen(format!("/sys/class/net/{}/speed", device.name), speed)
             .cost(if side { 0.0 } else { lost })

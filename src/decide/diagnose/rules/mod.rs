@@ -19,6 +19,7 @@ mod offloads;
 mod placement;
 pub(super) mod regression;
 mod rings;
+mod routing;
 mod rss;
 mod services;
 mod softnet;
@@ -40,6 +41,7 @@ pub(super) const ALL: &[&[Rule]] = &[
     softnet::RULES,
     limits::RULES,
     rings::RULES,
+    routing::RULES,
     interrupts::RULES,
     offloads::RULES,
     link::RULES,

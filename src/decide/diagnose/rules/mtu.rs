@@ -171,7 +171,7 @@ fn fragments(subject: &Subject<'_>) -> Looked {
     if most < 100 || share < 1e-3 || subject.forwards() == Some(false) {
         return Ok(Vec::new());
     }
-    let grave = subject.window.is_some() && share >= 0.01;
+    let grave = share >= if subject.window.is_some() { 0.01 } else { 0.05 };
     let severity = if grave { Severity::Warning } else { Severity::Notice };
     let title = format!("{created} fragments were made and {failed} packets were too big {when}");
     Ok(vec![

@@ -37,6 +37,17 @@ pub(super) const RULES: &[Rule] = &[
         load: Load::Apart,
         look: tso,
     },
+    Rule {
+        id: "checksum-off",
+        what: "checksums by the CPU on a card that can do them",
+        costs: "the CPU reads every byte of a packet, received ones before GRO may merge them, sent ones \
+                that were merged when they are cut up again; without it cards get no TSO and no packets \
+                in pieces either. How much that costs here was not measured",
+        source: "Documentation/networking/checksum-offloads.rst; net/core/dev.c (netdev_fix_features)",
+        reads: "offload features",
+        load: Load::Apart,
+        look: checksum,
+    },
 ];
 
 fn feature(device: &NetDev, name: &str) -> Option<FeatureState> {
@@ -107,6 +118,39 @@ fn lro(subject: &Subject<'_>) -> Looked {
     let title = |names: &str| format!("LRO is on on {names}, which forwards");
     let found = together(on, Severity::Warning, title, "large-receive-offload", "lro off");
     Ok(found.map(|f| f.seen("/proc/sys/net/ipv4/ip_forward", 1).rank(0.3)).into_iter().collect())
+}
+
+/// The ways of a card to fill in checksums. The kernel lets only one be on (net/core/dev.c,
+/// netdev_fix_features), so that the others look switched off.
+const FILLED_IN: &[&str] = &["tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"];
+
+fn checksum(subject: &Subject<'_>) -> Looked {
+    if let Some(why) = blind(subject) {
+        return Err(why);
+    }
+    // Cards that can't do it for long frames switch it off by themselves.
+    let usual = |d: &&NetDev| d.mtu <= 1500;
+    let sends =
+        |d: &NetDev| FILLED_IN.iter().any(|name| feature(d, name).is_some_and(|f| f.active));
+    let mut sent: Vec<&NetDev> = Vec::new();
+    for device in FILLED_IN.iter().flat_map(|name| off(subject, name)) {
+        if !sends(device) && sent.iter().all(|known| known.name != device.name) {
+            sent.push(device);
+        }
+    }
+    let received = off(subject, "rx-checksum");
+    let title = |names: &str| format!("the CPU does the checksums of {names}");
+    let found =
+        [(received, "rx-checksumming", "rx on", 0.12), (sent, "tx-checksumming", "tx on", 0.11)];
+    Ok(found
+        .into_iter()
+        .filter_map(|(devices, feature, remedy, rank)| {
+            let devices = devices.into_iter().filter(usual).collect();
+            let severity = subject.on_router(Severity::Warning);
+            let found = together(devices, severity, title, feature, remedy)?;
+            Some(found.rank(rank).sure(Confidence::Likely))
+        })
+        .collect())
 }
 
 fn tso(subject: &Subject<'_>) -> Looked {

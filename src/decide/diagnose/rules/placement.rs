@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::steering::names_offline;
 use crate::decide::diagnose::outlook::Misplaced;
 use crate::decide::diagnose::places::{affinity, rps};
 use crate::decide::diagnose::subject::{listed, softnet_shares};
@@ -90,11 +91,13 @@ fn lone(subject: &Subject<'_>) -> Result<Option<(CpuId, CpuSet)>, String> {
     Ok(on.first().filter(|_| on.len() == 1 && !others.is_empty()).map(|cpu| (cpu, others)))
 }
 
-/// As grave as the placement is; a notice where `lone-cpu` tells the same cause already.
-fn aside(subject: &Subject<'_>, worse: &Misplaced<'_>) -> Severity {
+/// As grave as the placement is; a notice where `lone-cpu` or `offline-mask` tells the same cause
+/// already.
+fn beside(subject: &Subject<'_>, worse: &Misplaced<'_>, title: String) -> Found {
     let severity = subject.on_router(worse.better.severity());
-    let told = lone(subject).is_ok_and(|lone| lone.is_some());
-    if told { severity.min(Severity::Notice) } else { severity }
+    let aside = names_offline(subject) || lone(subject).is_ok_and(|lone| lone.is_some());
+    let severity = if aside { severity.min(Severity::Notice) } else { severity };
+    Found { aside, ..Found::new(severity, title) }
 }
 
 /// True if a rule here says why the placement costs what it does.
@@ -107,6 +110,10 @@ pub(super) fn is_named(subject: &Subject<'_>, worse: &Misplaced<'_>) -> bool {
 fn lone_cpu(subject: &Subject<'_>) -> Looked {
     let Some((cpu, others)) = lone(subject)? else { return Ok(Vec::new()) };
     let Some(worse) = subject.misplaced() else { return Ok(Vec::new()) };
+    // That is `offline-mask`'s to tell.
+    if names_offline(subject) {
+        return Ok(Vec::new());
+    }
     // A machine that forwards nothing has no rate to lose, unless its card spreads by itself and
     // is kept from it.
     let queues = subject.intake.devices.iter().any(|d| {
@@ -231,7 +238,7 @@ fn little_cores(subject: &Subject<'_>) -> Looked {
          has none"
     );
     let place = "/sys/devices/system/cpu/cpu*/cpu_capacity (or derived: linerate show cpus)";
-    let found = Found::new(aside(subject, &worse), title)
+    let found = beside(subject, &worse, title)
         .seen(place, format!("{slow} for CPU {on}, {fast} for CPU {big}"))
         .all_seen(subject.places());
     Ok(vec![worse.told(found)])
@@ -267,7 +274,7 @@ fn immovable(subject: &Subject<'_>) -> Looked {
             numbers.join(" and "),
             cpu.0
         );
-        let mut one = Found::new(aside(subject, &worse), title);
+        let mut one = beside(subject, &worse, title);
         for (line, source) in &lines {
             let why = line.movable_by.as_deref().unwrap_or("its affinity can't be changed");
             one = one

@@ -53,7 +53,70 @@ pub(super) const RULES: &[Rule] = &[
         load: Load::Apart,
         look: decimal,
     },
+    Rule {
+        id: "offline-mask",
+        what: "an RPS mask of CPUs that are offline",
+        costs: "packets that would go there stay on the CPU that polls: with none of the mask left RPS \
+                does nothing",
+        source: "net/core/dev.c (get_rps_cpu: cpu_online)",
+        reads: "online CPUs, RPS masks",
+        load: Load::Apart,
+        look: offline,
+    },
 ];
+
+/// Queues whose RPS mask has CPUs that are offline; those first that have none else.
+fn dead<'s, 'a>(subject: &'s Subject<'a>) -> (Vec<&'s Source<'a>>, CpuSet) {
+    let offline = subject.offline();
+    let all = || subject.intake.sources.iter().filter(|s| s.queue.rps.is_some());
+    let mask = |s: &&Source<'_>| s.queue.rps.clone().unwrap_or_default();
+    let alone: Vec<_> =
+        all().filter(|s| !mask(s).is_empty() && mask(s).is_subset(&offline)).collect();
+    let some = all().filter(|s| !mask(s).intersection(&offline).is_empty());
+    (if alone.is_empty() { some.collect() } else { alone }, offline)
+}
+
+/// True if masks name none but CPUs that are offline.
+pub(super) fn names_offline(subject: &Subject<'_>) -> bool {
+    let (queues, offline) = dead(subject);
+    queues.iter().any(|s| s.queue.rps.as_ref().is_some_and(|mask| mask.is_subset(&offline)))
+}
+
+fn offline(subject: &Subject<'_>) -> Looked {
+    if let Some(why) = no_rps(subject) {
+        return Err(why);
+    }
+    let (queues, offline) = dead(subject);
+    if queues.is_empty() {
+        return Ok(Vec::new());
+    }
+    let names = listed(queues.iter().map(|s| s.device.name.as_str()));
+    let title = format!("RPS of {names} hands packets to CPU {offline}, which is offline");
+    let alone = names_offline(subject);
+    let misplaced = subject.misplaced();
+    let cost = misplaced.map_or(0.0, |worse| worse.better.cost);
+    let severity = match (alone, cost > 0.0) {
+        (true, true) => Severity::Warning,
+        (true, false) | (false, true) => Severity::Notice,
+        (false, false) => Severity::Info,
+    };
+    let mut found = Found::new(subject.on_router(severity), title)
+        .cost(cost)
+        .seen("/sys/devices/system/cpu/offline", &offline)
+        .all_seen(queues.iter().map(|s| rps(s)))
+        .remedy("linerate plan  # steers to CPUs that are there");
+    for one in queues.iter().take(MOST_STEPS) {
+        let (device, queue) = (&one.device.name, one.queue.index);
+        let left = one.queue.rps.as_ref().map(|mask| mask.difference(&offline));
+        let mask = subject.steered_anew(device, queue).cloned().or(left).unwrap_or_default();
+        found = found.remedy(format!(
+            "or by hand: echo {} > {}",
+            mask.to_mask(),
+            rps_file(device, queue)
+        ));
+    }
+    Ok(vec![found])
+}
 
 fn no_rps(subject: &Subject<'_>) -> Option<String> {
     let known = subject.intake.sources.iter().any(|s| s.queue.rps.is_some());
@@ -62,7 +125,7 @@ fn no_rps(subject: &Subject<'_>) -> Option<String> {
 
 /// True if one of these rules says why the placement costs what it does.
 pub(super) fn is_named(subject: &Subject<'_>, worse: &Misplaced<'_>) -> bool {
-    let told = [own_cpu(subject), with_queues(subject), twice(subject)];
+    let told = [own_cpu(subject), with_queues(subject), twice(subject), offline(subject)];
     told.into_iter().flatten().any(|found| found.iter().any(|one| one.cost >= worse.better.cost))
 }
 
