@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use linerate::decide::kernel::check::check;
 use linerate::machine::parse::config;
@@ -24,8 +25,16 @@ fn files(at: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// Each published file by name: its text, and what the file itself says.
-fn published() -> Vec<(String, String, KernelConfig)> {
+/// A published file: its name, its text, and what the file itself says.
+type Published = (String, String, KernelConfig);
+
+/// Each of them, unpacked once for all tests.
+fn published() -> &'static [Published] {
+    static ALL: OnceLock<Vec<Published>> = OnceLock::new();
+    ALL.get_or_init(unpacked)
+}
+
+fn unpacked() -> Vec<Published> {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("published");
     drop(std::fs::remove_dir_all(&root));
     std::fs::create_dir_all(&root).unwrap();
@@ -56,7 +65,7 @@ fn a_published_configuration_is_only_warned_about_for_a_line_of_its_own() {
     assert!(all.len() > 260, "{}", all.len());
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     let mut wrong = Vec::new();
-    for (name, text, config) in &all {
+    for (name, text, config) in all {
         for (option, _) in warnings(config) {
             let lines = [format!("CONFIG_{option}=y"), format!("# CONFIG_{option} is not set")];
             if !text.lines().any(|line| lines.iter().any(|own| own == line)) {
@@ -86,7 +95,7 @@ fn a_published_configuration_is_only_warned_about_for_a_line_of_its_own() {
 /// What such a line says is what the warning is of: without it there is none.
 #[test]
 fn a_configuration_without_the_line_is_not_warned_about_for_it() {
-    for (name, text, config) in &published() {
+    for (name, text, config) in published() {
         for (option, _) in warnings(config) {
             let own = format!("CONFIG_{option}=y");
             let lines = text.lines().filter(|line| *line != own);
@@ -103,7 +112,7 @@ fn a_configuration_without_the_line_is_not_warned_about_for_it() {
 #[test]
 fn the_architecture_of_a_published_configuration_is_right_or_not_known() {
     let mut known = 0;
-    for (name, _, config) in &published() {
+    for (name, _, config) in published() {
         let mut parts = name.split('/').filter(|part| *part != "." && *part != "configs");
         let arch = match (parts.next(), parts.next()) {
             (Some("debian"), Some(file)) => match file.split('-').next() {
