@@ -39,6 +39,21 @@ impl Context {
         }
     }
 
+    /// Machine to look at, as [`Context::reader`] has it.
+    ///
+    /// # Errors
+    /// Not supported where nothing can be seen of this machine: that nothing was found would say nothing.
+    pub fn seen(&self) -> Result<&dyn HostRead> {
+        let version = Path::new("/proc/version");
+        if self.is_live() && self.live.read(version).is_err_and(|e| e.is_absent()) {
+            let what = format!("read {}", version.display());
+            return Err(
+                Error::not_supported(what, "/proc is not mounted").hint("mount -t proc proc /proc")
+            );
+        }
+        Ok(self.reader())
+    }
+
     /// True if the machine is this one as it runs, and not a captured one.
     #[must_use]
     pub fn is_live(&self) -> bool {
@@ -63,7 +78,8 @@ fn open(path: &Path) -> Result<Captured> {
     let what = || format!("open captured machine {}", path.display());
     if path.is_dir() {
         return Tree::open(path).map_err(|e| {
-            Error::usage(what(), e.reason())
+            let why = if e.is_absent() { "there is no proc in it".into() } else { e.reason() };
+            Error::usage(what(), why)
                 .hint("--host takes a directory that holds the machine's proc, sys and etc")
         });
     }
@@ -71,6 +87,9 @@ fn open(path: &Path) -> Result<Captured> {
         let hint = match &e {
             OpenError::Newer(_) => "a newer linerate reads it",
             OpenError::Tar(TarError::Cut) => "copy it again; it is not complete",
+            OpenError::Read(rustix::io::Errno::INVAL) => {
+                "a capture is a regular file, not a device or a pipe"
+            }
             _ => {
                 "--host takes a file made by `linerate capture`, or a directory that holds the \
                   machine's proc, sys and etc"

@@ -109,7 +109,7 @@ fn summary(fit: &Fit) -> Vec<String> {
         fit.worst.1.exp_m1() * 100.0,
         fit.worst.0,
     )];
-    lines.push(match fit.foretold {
+    lines.push(match fit.left_out {
         Some(error) => format!(
             "candidates left out in turn and predicted by the others: off by {} (rms)",
             percent(error)

@@ -197,7 +197,9 @@ fn only_one() -> Result<String> {
     let labs = named::list()?;
     match labs.as_slice() {
         [lab] => Ok(lab.id.clone()),
-        [] => Err(Error::usage("lab shell", "no lab is up").hint("linerate lab up makes one")),
+        [] => {
+            Err(Error::not_supported("lab shell", "no lab is up").hint("linerate lab up makes one"))
+        }
         labs => {
             let ids: Vec<&str> = labs.iter().map(|l| l.id.as_str()).collect();
             Err(Error::usage("lab shell", "several labs are up")

@@ -69,7 +69,7 @@ const HELP: &str = "Examples:
 Times are 60, 60s, 1m or 500ms; rates are 500 (Mbit/s), 500M or 2.5G.
 
 Exit codes: 0 done; 1 findings, or a figure below its threshold; 2 the command line can't be used; \
-3 the plan is not in force; 4 a permission is missing; 5 not supported here; 6 the measurement was \
+3 the plan is not in force; 4 a permission is missing; 5 not possible here or now; 6 the measurement was \
 refused; 7 failed and rolled back; 8 the rollback is incomplete; 130 interrupted and restored.";
 
 /// The version, and what was built of it (`scripts/build.sh` knows the commit).

@@ -80,7 +80,7 @@ pub(super) fn run(context: &Context, args: &PlanArgs) -> Result<ExitCode> {
         return Ok(ExitCode::Done);
     }
     let (mut traffic, costs) = (traffic(args)?, CostsFile::read(args.costs.as_deref())?);
-    let mut snapshot = discover::snapshot(context.reader());
+    let mut snapshot = discover::snapshot(context.seen()?);
     if context.is_live() && args.sample > 0.0 && args.recipe.is_none() && args.explain.is_none() {
         let duration = Duration::from_secs_f64(args.sample);
         discover::sample(context.reader(), &mut snapshot, duration);
@@ -102,6 +102,13 @@ pub(super) fn run(context: &Context, args: &PlanArgs) -> Result<ExitCode> {
         return Ok(ExitCode::Done);
     }
     let output = args.output.as_deref().unwrap_or(Path::new("plan.toml"));
+    if output == Path::new("-") && context.out.json {
+        return Err(Error::usage(
+            "plan -o - --json",
+            "both the plan and the answer are for stdout",
+        )
+        .hint("name a file for the plan: -o FILE"));
+    }
     if output == Path::new("-") {
         context.out.data(store::plan::to_text(&plan)?)?;
         return Ok(ExitCode::Done);

@@ -68,6 +68,10 @@ impl RecordFormat {
 pub(super) fn run(context: &Context, args: &RecordArgs) -> Result<ExitCode> {
     let stop = interrupt::stop_flag()?;
     let format = match args.format {
+        Some(RecordFormat::Csv) if context.out.json => {
+            return Err(Error::usage("record --format csv --json", "a table is no JSON")
+                .hint("leave one of them out"));
+        }
         Some(format) => format,
         None if context.out.json => RecordFormat::Jsonl,
         None => RecordFormat::of(args.output.as_deref()),

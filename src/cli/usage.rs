@@ -1,5 +1,7 @@
 //! A command line that can't be used, in the form of all our errors.
 
+use std::num::{IntErrorKind, ParseIntError};
+
 use clap::error::{ContextKind, ErrorKind};
 
 use crate::error::Error;
@@ -14,6 +16,7 @@ pub(super) fn error(mistake: &clap::Error, verb: &str) -> Error {
         (ErrorKind::InvalidValue | ErrorKind::ValueValidation, Some(value)) => {
             format!("invalid value '{value}' for '{arg}'")
         }
+        (ErrorKind::ValueValidation, None) => format!("'{arg}' needs a value"),
         // `--rate -5`, which clap takes for an option.
         (ErrorKind::UnknownArgument, _) if arg.strip_prefix('-').is_some_and(begins_a_number) => {
             format!("'{arg}' is below 0, which no value may be")
@@ -37,7 +40,12 @@ pub(super) fn error(mistake: &clap::Error, verb: &str) -> Error {
         },
     };
     if let Some(cause) = std::error::Error::source(mistake) {
-        why = format!("{why}: {cause}");
+        let number = cause.downcast_ref::<ParseIntError>().map(ParseIntError::kind);
+        why = match number {
+            Some(IntErrorKind::PosOverflow) => format!("{why}: it is too large"),
+            Some(_) => format!("{why}: it is no whole number from 0 on"),
+            None => format!("{why}: {cause}"),
+        };
     }
     if let Some(values) = part(ContextKind::ValidValue) {
         why = format!("{why} [possible values: {values}]");
@@ -74,6 +82,9 @@ mod tests {
             ("verify --pendin", "'--pendin'", "did you mean --pending?"),
             ("apply --confirm 0", "'0' for '--confirm <TIME>': must be more than 0", "--help"),
             ("plan --flows many", "invalid value 'many' for '--flows <N>'", "--help"),
+            ("plan --flows many", "for '--flows <N>': it is no whole number from 0 on", "--help"),
+            ("plan --flows 99999999999999999999", "it is too large", "--help"),
+            ("top --samples=-1", "it is no whole number", "--help"),
             ("plan --flows", "'--flows <N>' needs a value", "--help"),
             ("plan --flows -5", "'-5' is below 0, which no value may be", "linerate plan --help"),
             ("show --color loud", "[possible values: auto, always, never]", "--help"),

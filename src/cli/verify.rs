@@ -35,7 +35,7 @@ pub struct VerifyArgs {
 
 /// Runs the command.
 pub(super) fn run(context: &Context, args: &VerifyArgs) -> Result<ExitCode> {
-    let host = context.reader();
+    let host = context.seen()?;
     let out = &context.out;
     let (path, persisted) = chosen(args.plan.as_deref());
     let plan = store::plan::read(&path)?;

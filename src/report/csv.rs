@@ -9,13 +9,13 @@ pub fn header(first: &Interval) -> String {
     let mut columns: Vec<String> = ["utc", "at_s", "interval_s"].map(str::to_owned).into();
     for cpu in &first.cpus {
         let n = cpu.cpu.0;
-        columns.extend(CPU.iter().map(|(name, ..)| format!("cpu{n}_{name}")));
+        columns.extend(CPU.iter().map(|(name, _)| format!("cpu{n}_{name}")));
     }
     for device in &first.devices {
         let name = &device.device;
         columns.extend(
-            ["rx_mbps", "rx_pps", "tx_mbps", "tx_pps", "drops_per_s"]
-                .map(|c| format!("{name}_{c}")),
+            ["rx_bits", "rx_packets", "tx_bits", "tx_packets", "drops"]
+                .map(|c| format!("{name}_{c}_per_s")),
         );
     }
     for irq in &first.irqs {
@@ -29,19 +29,19 @@ pub fn header(first: &Interval) -> String {
 
 type OfCpu = fn(&crate::model::telemetry::CpuRates) -> Option<f64>;
 
-/// The columns of a CPU: name, value, what it is multiplied by.
-const CPU: [(&str, OfCpu, f64); 11] = [
-    ("user_pct", |c| c.user, 100.0),
-    ("system_pct", |c| c.system, 100.0),
-    ("irq_pct", |c| c.irq, 100.0),
-    ("softirq_pct", |c| c.softirq, 100.0),
-    ("idle_pct", |c| c.idle, 100.0),
-    ("net_rx_per_s", |c| c.net_rx, 1.0),
-    ("net_tx_per_s", |c| c.net_tx, 1.0),
-    ("packets_per_s", |c| c.packets, 1.0),
-    ("backlog_drops_per_s", |c| c.dropped, 1.0),
-    ("squeezed_per_s", |c| c.squeezed, 1.0),
-    ("received_rps_per_s", |c| c.received_rps, 1.0),
+/// The columns of a CPU: shares from 0 to 1, and rates.
+const CPU: [(&str, OfCpu); 11] = [
+    ("user_share", |c| c.user),
+    ("system_share", |c| c.system),
+    ("irq_share", |c| c.irq),
+    ("softirq_share", |c| c.softirq),
+    ("idle_share", |c| c.idle),
+    ("net_rx_per_s", |c| c.net_rx),
+    ("net_tx_per_s", |c| c.net_tx),
+    ("packets_per_s", |c| c.packets),
+    ("backlog_drops_per_s", |c| c.dropped),
+    ("squeezed_per_s", |c| c.squeezed),
+    ("received_rps_per_s", |c| c.received_rps),
 ];
 
 /// The row of one interval.
@@ -52,15 +52,15 @@ pub fn row(interval: &Interval) -> String {
         format!("{:.3}", interval.at),
         format!("{:.3}", interval.seconds),
     ];
-    let number = |value: Option<f64>| value.map(|v| format!("{v:.3}")).unwrap_or_default();
+    let number = |value: Option<f64>| value.map(|v| format!("{v:.4}")).unwrap_or_default();
     for cpu in &interval.cpus {
-        cells.extend(CPU.iter().map(|(_, of, times)| number(of(cpu).map(|v| v * times))));
+        cells.extend(CPU.iter().map(|(_, of)| number(of(cpu))));
     }
     for device in &interval.devices {
         cells.extend([
-            number(device.rx_bits.map(|bits| bits / 1e6)),
+            number(device.rx_bits),
             number(device.rx_packets),
-            number(device.tx_bits.map(|bits| bits / 1e6)),
+            number(device.tx_bits),
             number(device.tx_packets),
             number(device.dropped),
         ]);
@@ -154,11 +154,11 @@ mod tests {
         let (header, row) = (cells(&header(&interval)), cells(&row(&interval)));
         assert_eq!(header.len(), row.len());
         let at = |name: &str| row[header.iter().position(|c| c == name).unwrap()].as_str();
-        assert_eq!(at("cpu4_softirq_pct"), "50.000");
-        assert_eq!(at("cpu0_irq_pct"), "");
-        assert_eq!(at("eth0_rx_mbps"), "941.500");
-        assert_eq!(at("eth0_tx_pps"), "");
-        assert_eq!(at("irq_net4, net5_per_s"), "100.000");
+        assert_eq!(at("cpu4_softirq_share"), "0.5000");
+        assert_eq!(at("cpu0_irq_share"), "");
+        assert_eq!(at("eth0_rx_bits_per_s"), "941500000.0000");
+        assert_eq!(at("eth0_tx_packets_per_s"), "");
+        assert_eq!(at("irq_net4, net5_per_s"), "100.0000");
         assert_eq!(at("irq_net4, net5_busiest_cpu"), "4");
         assert_eq!(at("throttled"), "cpu0: \"hot\"");
     }

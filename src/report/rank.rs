@@ -43,12 +43,13 @@ pub fn document(standings: &[Standing], known: &[Entry]) -> Document {
 /// One sentence on a figure's place among the known results.
 #[must_use]
 pub fn in_words(standing: &Standing) -> String {
-    let Standing { placed, of, percentile, .. } = standing;
+    let Standing { placed, of, faster_than, .. } = standing;
     format!(
-        "{}: {} is place {} of {of}, faster than {percentile:.0} % of the known results",
+        "{}: {} is place {} of {of}, faster than {:.0} % of the known results",
         placed.entry.name(),
-        rate(placed.entry.mbps),
-        placed.rank
+        rate(placed.entry.rate.mbps()),
+        placed.rank,
+        faster_than * 100.0
     )
 }
 
@@ -60,7 +61,7 @@ fn table(places: &[Placed]) -> Table {
             entry.own,
             [
                 rank.to_string(),
-                rate(entry.mbps),
+                rate(entry.rate.mbps()),
                 entry.name(),
                 entry.os.clone(),
                 entry.note.clone(),
@@ -75,27 +76,27 @@ fn overview(standings: &[Standing], known: &[Entry]) -> Figure {
     let dot = |(entry, index): (&Entry, usize)| Mark {
         // Equal rates stay apart.
         height: (index % LEVELS) as f64 / (LEVELS - 1) as f64,
-        words: format!("{}: {}", entry.name(), rate(entry.mbps)),
-        ..Mark::new(MarkKind::Single, entry.mbps)
+        words: format!("{}: {}", entry.name(), rate(entry.rate.mbps())),
+        ..Mark::new(MarkKind::Single, entry.rate.mbps())
     };
     let all = Strip {
         name: format!("{} known results, Mbit/s", known.len()),
         lane: LANE,
-        marks: known.iter().filter(|e| e.mbps > 0.0).zip(0..).map(dot).collect(),
+        marks: known.iter().filter(|e| e.rate.0 > 0.0).zip(0..).map(dot).collect(),
         ..Strip::default()
     };
     let own = standings.iter().map(|standing| {
         let entry = &standing.placed.entry;
-        let mean = Mark::new(MarkKind::Mean, entry.mbps);
+        let mean = Mark::new(MarkKind::Mean, entry.rate.mbps());
         Strip {
             name: entry.name(),
             words: format!(
                 "{}, place {} of {}",
-                rate(entry.mbps),
+                rate(entry.rate.mbps()),
                 standing.placed.rank,
                 standing.of
             ),
-            marks: (entry.mbps > 0.0).then_some(mean).into_iter().collect(),
+            marks: (entry.rate.mbps() > 0.0).then_some(mean).into_iter().collect(),
             ..Strip::default()
         }
     });

@@ -33,6 +33,7 @@ fn loads_that_can_not_be_made_are_usage_errors() {
     refused(&place.run(&["tune", "--bogus"]), 2, &["--bogus", "hint"]);
     refused(&place.run(&["tune", "nat", "--seconds", "0"]), 2, &["more than 0"]);
     refused(&place.run(&["tune", "nat", "--streams", "10000"]), 2, &["128"]);
+    refused(&place.run(&["tune", "--factor", "rps=nonsense"]), 2, &["rps=nonsense", "hint"]);
     refused(&place.run(&["tune", "qos"]), 2, &["nat", "flowtable"]);
 }
 
@@ -233,7 +234,7 @@ fn two_at_once_is_refused_with_the_name_of_the_first() {
     )
     .unwrap();
     assert_eq!(first.wait().unwrap().code(), Some(130));
-    refused(&second, 2, &[&first.id().to_string(), "tune nat", "hint"]);
+    refused(&second, 5, &[&first.id().to_string(), "tune nat", "hint"]);
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn what_nobody_confirms_is_undone_at_its_deadline() {
     wait_for("the guard's end", || !router.place.dir.join("state/lock").exists());
     refused(&router.run(&["confirm"]), 7, &["too late", "not confirmed in time", "hint"]);
     assert!(!router.place.dir.join("state").exists(), "nothing is left behind");
-    refused(&router.run(&["confirm"]), 2, &["nothing waits", "hint"]);
+    refused(&router.run(&["confirm"]), 5, &["nothing waits", "hint"]);
 }
 
 #[test]
@@ -215,12 +215,12 @@ fn while_a_change_waits_nothing_else_is_begun() {
         &["bench", "nat"],
     ];
     for verb in verbs.into_iter().filter(|verb| has(verb[0])) {
-        refused(&router.run(verb), 2, &["waits to be confirmed", "linerate rollback"]);
+        refused(&router.run(verb), 5, &["waits to be confirmed", "linerate rollback"]);
     }
     assert_eq!(router.lan(), 1);
     router.ok(&["rollback"]);
     assert_eq!(router.lan(), 0);
-    refused(&router.run(&["confirm"]), 2, &["nothing waits"]);
+    refused(&router.run(&["confirm"]), 5, &["nothing waits"]);
     assert!(!router.place.dir.join("state").exists(), "nothing is left behind");
 }
 

@@ -36,8 +36,9 @@ impl Scratch {
 
     fn json(&self, args: &[&str]) -> Value {
         let output = self.kernel(&[args, &["--json"]].concat());
-        serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)))
+        let told = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)));
+        told
     }
 }
 

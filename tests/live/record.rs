@@ -77,7 +77,7 @@ fn the_packets_of_a_recording_are_those_that_the_kernel_counted() {
     assert_eq!(running.wait().unwrap().code(), Some(0), "Ctrl-C is how a recording ends");
     let (header, rows) = table(&file);
     let column = |name: &str| header.iter().position(|c| c == name).expect(name);
-    let (seconds, pps) = (column("interval_s"), column("wan0_rx_pps"));
+    let (seconds, pps) = (column("interval_s"), column("wan0_rx_packets_per_s"));
     let number = |cell: &String| cell.parse::<f64>().unwrap();
     let seen: f64 = rows.iter().map(|r| number(&r[seconds]) * number(&r[pps])).sum();
     assert!((seen - sent as f64).abs() < 20.0, "{seen} of {sent} packets\n{header:?}");
@@ -182,15 +182,21 @@ fn ten_a_second_to_one_in_ten_seconds_are_taken_and_every_column_is_documented()
         for column in header.split(',').filter(|c| !c.contains(' ')) {
             // cpu0_net_rx_per_s is described as `_net_rx_` of cpuN.
             let of_cpu = column.strip_prefix("cpu").and_then(|c| c.split_once('_')).map(|c| c.1);
-            let name = of_cpu.map(|c| c.trim_end_matches("_pct").trim_end_matches("_per_s"));
+            let name = of_cpu.map(|c| c.trim_end_matches("_share").trim_end_matches("_per_s"));
             let known = match name {
                 Some(name) => docs.contains(&format!("_{name}_")),
                 None => {
                     let ends = |end: &str| column.ends_with(end) && docs.contains(end);
                     docs.contains(&format!("`{column}`"))
-                        || ["_rx_mbps", "_rx_pps", "_tx_mbps", "_tx_pps", "_drops_per_s"]
-                            .into_iter()
-                            .any(ends)
+                        || [
+                            "_rx_bits_per_s",
+                            "_rx_packets_per_s",
+                            "_tx_bits_per_s",
+                            "_tx_packets_per_s",
+                            "_drops_per_s",
+                        ]
+                        .into_iter()
+                        .any(ends)
                         || (column.starts_with("irq_") && (ends("_per_s") || ends("_busiest_cpu")))
                 }
             };

@@ -115,7 +115,7 @@ fn at_a_terminal_enter_keeps_a_change_and_ctrl_c_undoes_it() {
     });
     assert_eq!(kept, Some(0));
     assert!(router.is_set());
-    refused(&router.run(&["confirm"]), 2, &["nothing waits"]);
+    refused(&router.run(&["confirm"]), 5, &["nothing waits"]);
     assert!(router.run(&["rollback"]).status.success());
     let undone = router.at_terminal(router.bare(&["apply", "--confirm", "60"]), move |session| {
         waiting(session);

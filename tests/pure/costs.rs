@@ -68,7 +68,7 @@ fn known_costs_are_found_and_what_no_run_has_stays_as_it_was() {
     near(fit.costs.rule, RULE / (WAY / 1.5), 0.03, "rule of the unit");
     near(fit.costs.give + fit.costs.take, HAND / (WAY / 1.5), 0.15, "give and take");
     assert_eq!((fit.costs.nat, fit.costs.layer), (1.0, Costs::DEFAULT.layer));
-    assert!(fit.residual < 0.02 && fit.foretold.unwrap() < 0.03, "{fit:?}");
+    assert!(fit.residual < 0.02 && fit.left_out.unwrap() < 0.03, "{fit:?}");
     let text = fit.costs.to_toml("", None);
     near(Costs::parse(&text).unwrap().rule, fit.costs.rule, 1e-3, "the file's");
 }
@@ -133,7 +133,7 @@ fn what_drowns_in_noise_is_not_found() {
     let hand = term(&fit, "hand-over");
     assert!(hand.not_found.is_some() && hand.error.is_none(), "{hand:?}");
     assert_eq!(fit.costs.give, Costs::DEFAULT.give);
-    assert!(fit.foretold.unwrap() > 0.05, "the error is told: {fit:?}");
+    assert!(fit.left_out.unwrap() > 0.05, "the error is told: {fit:?}");
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn odd_results_are_refused_or_fitted_and_never_nonsense() {
     one.candidates.truncate(1);
     one.directions = vec![Direction::Down];
     let fit = fitted(&[one]);
-    assert_eq!(fit.foretold, None);
+    assert_eq!(fit.left_out, None);
 }
 
 /// SciPy's least_squares on the same means (fixtures/statistics/generate.py).
@@ -240,7 +240,7 @@ fn rate(experiment: &Experiment, candidate: &str, direction: Direction) -> f64 {
 /// A model that is far off sends its user to the wrong settings; with the lab's ends on the router's
 /// own CPUs it was off by 45 %, and rates by twice.
 #[test]
-fn what_is_foretold_of_a_recorded_lab_is_near_what_was_measured() {
+fn what_is_predicted_of_a_recorded_lab_is_near_what_was_measured() {
     let file = format!("{}/fixtures/experiments/lab-2cpu-nat300.json", env!("CARGO_MANIFEST_DIR"));
     let recorded = linerate::machine::store::result::read(std::path::Path::new(&file)).unwrap();
     let fit = fitted(std::slice::from_ref(&recorded));
@@ -272,9 +272,9 @@ fn what_is_foretold_of_a_recorded_lab_is_near_what_was_measured() {
     for candidate in recorded.candidates.iter().filter(|c| c.name != name::AS_FOUND) {
         let said = model.predict(candidate).unwrap().unwrap();
         for direction in directions {
-            let foretold = said.rate(1448, direction).unwrap();
+            let predicted = said.rate(1448, direction).unwrap();
             let what = format!("{} {direction}", candidate.name);
-            near(foretold, rate(&recorded, &candidate.name, direction), 0.2, &what);
+            near(predicted, rate(&recorded, &candidate.name, direction), 0.2, &what);
         }
     }
     assert_eq!(best(&recorded, &snapshot), name::RPS_ALL);

@@ -141,7 +141,7 @@ fn two_at_once_the_second_hears_of_the_first_and_changes_nothing() {
     do_apply(&door, &fake, &spread(), &scratch).unwrap();
     drop(door);
     let error = second.into_inner().unwrap().unwrap();
-    assert_eq!(error.code(), ExitCode::Usage);
+    assert_eq!(error.code(), ExitCode::NotSupported);
     let said = format!("another linerate (pid {}, \"apply test\")", std::process::id());
     assert!(error.to_string().contains(&said), "{error}");
     assert!(error.remedy().is_some());

@@ -32,7 +32,7 @@ const BUCKET: f64 = CAPACITY * 1514.0 / 1472.0;
 const BURST: u32 = 3028;
 const QUEUE: u32 = 20_000;
 const DROP: f64 = 0.10;
-const DELAY: f64 = 20.0;
+const DELAY: f64 = 0.02;
 /// A trial may be 2 % short of what it was asked for, bounds are 2 % apart, and a datagram more or less
 /// makes half a percent of a second's.
 const ERROR: f64 = 0.05;
@@ -109,7 +109,7 @@ fn a_known_capacity_loss_and_delay_come_out() {
         .replace("BURST", &BURST.to_string())
         .replace("QUEUE", &QUEUE.to_string())
         .replace("DROP", &format!("{:.0}", DROP * 100.0))
-        .replace("DELAY", &format!("{DELAY:.0}"));
+        .replace("DELAY", &format!("{:.0}", DELAY * 1e3));
     let machine = Machine::new(2, &[Nic::Vmxnet3]);
     let mut contents = common::contents(&["sch_tbf", "sch_netem"], &script);
     if tc(&mut contents).is_none() {

@@ -133,7 +133,7 @@ impl<'a> Hold<'a> {
     /// person should know of that.
     ///
     /// # Errors
-    /// Usage (exit 2) while a change waits: what was never confirmed must not become permanent
+    /// Not supported (exit 5) while a change waits: what was never confirmed must not become permanent
     /// because something else was put on top of it. As [`Hold::undo_overdue`].
     pub fn admit(&self) -> Result<Vec<String>> {
         let notes = self.undo_overdue()?;
@@ -143,8 +143,11 @@ impl<'a> Hold<'a> {
             return Err(waits_elsewhere(verb));
         }
         let left = time_left(&armed).as_secs_f64();
-        Err(Error::usage(verb, format!("a change waits to be confirmed, for {left:.0} s more"))
-            .hint("linerate confirm keeps it, linerate rollback undoes it; then try again"))
+        Err(Error::not_supported(
+            verb,
+            format!("a change waits to be confirmed, for {left:.0} s more"),
+        )
+        .hint("linerate confirm keeps it, linerate rollback undoes it; then try again"))
     }
 
     /// Undoes the transactions whose process died in the middle. Values that somebody else set since
@@ -269,6 +272,6 @@ pub fn time_left(armed: &Armed) -> Duration {
 /// The error of a verb that meets a change in another network namespace.
 #[must_use]
 pub fn waits_elsewhere(verb: &str) -> Error {
-    Error::usage(verb, "a change in another network namespace waits to be confirmed")
+    Error::not_supported(verb, "a change in another network namespace waits to be confirmed")
         .hint("linerate confirm or rollback there: ip netns exec NAME linerate ...")
 }

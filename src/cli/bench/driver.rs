@@ -121,7 +121,9 @@ pub(super) fn run(context: &Context, args: &BenchArgs, name: Name) -> Result<Exi
 
 fn target(driver: Driver, args: &DriverArgs, spec: &LoadSpec) -> Result<Target> {
     let processes = args.ports.unwrap_or(1);
-    let bad = |why: String| Err(Error::usage("bench --ports", why));
+    let bad = |why: String| {
+        Err(Error::usage("bench --ports", why).hint("leave --ports out, or name a lower number"))
+    };
     if processes > 1 && driver != Driver::Iperf3 {
         return bad(format!("{driver} is one process"));
     }

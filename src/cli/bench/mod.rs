@@ -358,14 +358,14 @@ fn beside_lines(context: &Context, seen: &Seen) -> Vec<String> {
     let mut lines = Vec::new();
     if !seen.latency.is_empty() {
         let mut table = Table::new(&["round trip, ms", "p50", "p99", "p99.9", "probes", "lost"]);
-        let time = |ms: Option<f64>, q: f64, of: &Latency| match ms {
-            Some(ms) => format!("{ms:.3}"),
+        let time = |seconds: Option<f64>, q: f64, of: &Latency| match seconds {
+            Some(seconds) => format!("{:.3}", seconds * 1e3),
             None if of.probes < Histogram::needed(q) => "-".into(),
             None => "lost".into(),
         };
         let row = |name: String, l: &Latency| {
-            let times =
-                [(l.p50, 0.5), (l.p99, 0.99), (l.p999, 0.999)].map(|(ms, q)| time(ms, q, l));
+            let times = [(l.p50, 0.5), (l.p99, 0.99), (l.p999, 0.999)]
+                .map(|(seconds, q)| time(seconds, q, l));
             let [p50, p99, p999] = times;
             [name, p50, p99, p999, l.probes.to_string(), l.lost.to_string()]
         };
@@ -373,7 +373,7 @@ fn beside_lines(context: &Context, seen: &Seen) -> Vec<String> {
         for one in &seen.latency {
             table.row(row(format!("idle, before {}", one.direction), &one.idle));
             table.row(row(format!("loaded, {}", one.direction), &one.loaded));
-            let increase = one.increase.map(|ms| format!("{ms:+.3} ms by the load"));
+            let increase = one.increase.map(|s| format!("{:+.3} ms by the load", s * 1e3));
             let often =
                 one.per_minute.map(|often| format!("{often:.0} round trips per minute under it"));
             let parts: Vec<String> = increase.into_iter().chain(often).collect();

@@ -69,12 +69,13 @@ pub(super) fn run(context: &Context, args: &CheckArgs) -> Result<ExitCode> {
     }
     if let Some(unknown) = args.rules.iter().find(|name| diagnose::rules().all(|r| r.id != **name))
     {
-        let near = diagnose::rules().map(|r| r.id).find(|id| id.contains(unknown.as_str()));
+        let is_near = |id: &&str| !unknown.is_empty() && id.contains(unknown.as_str());
+        let near = diagnose::rules().map(|r| r.id).find(is_near);
         let hint = near.map_or_else(
             || "linerate check --list names them".to_owned(),
             |id| format!("did you mean {id}? linerate check --list names all"),
         );
-        return Err(Error::usage(format!("check {unknown}"), "no such rule").hint(hint));
+        return Err(Error::usage(format!("check {unknown:?}"), "no such rule").hint(hint));
     }
     let Some(Looked { snapshot, condition, window, lost }) = look(context, args.load)? else {
         out.say("interrupted: nothing was changed");
@@ -105,7 +106,7 @@ struct Looked {
 
 /// Looks, for a while if asked to; `None` when interrupted meanwhile.
 fn look(context: &Context, load: Option<f64>) -> Result<Option<Looked>> {
-    let host = context.reader();
+    let host = context.seen()?;
     let snapshot = discover::snapshot(host);
     let condition = discover::condition(host, &snapshot);
     let Some(seconds) = load else {
@@ -147,7 +148,7 @@ struct CheckDocument<'a> {
     model: Option<Model>,
     findings: &'a [Finding],
     unseen: &'a [Unseen],
-    /// Where packets were lost meanwhile, as in docs/losses.schema.json.
+    /// Where packets were lost meanwhile, as in docs/schema/losses.json.
     #[serde(skip_serializing_if = "Option::is_none")]
     losses: Option<losses::Losses<'a>>,
 }

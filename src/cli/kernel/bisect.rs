@@ -33,7 +33,9 @@ pub(super) fn run(context: &Context, args: &KernelBisectArgs) -> Result<ExitCode
     let (mut session, terms) = open(&directory, content)?;
     if args.undo {
         let Some(answer) = session.answers.pop() else {
-            return Err(Error::usage("kernel bisect --undo", "there is no answer to take back"));
+            let why = "there is no answer to take back";
+            return Err(Error::usage("kernel bisect --undo", why)
+                .hint("linerate kernel bisect --rate X gives one"));
         };
         directory.write_answers(&terms, &session.answers)?;
         out.say(format_args!("taken back: {}", words(&answer)));

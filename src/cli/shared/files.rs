@@ -32,6 +32,11 @@ impl Force {
             return Err(refused("no such directory")
                 .hint(format!("make it first: mkdir -p {}", dir.display())));
         }
+        let ending = file.extension().and_then(|ending| ending.to_str());
+        if matches!(ending, Some("pdf" | "png" | "jpg" | "jpeg")) {
+            return Err(refused("such files are not made here")
+                .hint("make a page, -o FILE.html, and print that in a browser"));
+        }
         if file.is_file() && !self.force {
             return Err(refused("it is there already")
                 .hint("name another file with -o, or overwrite it with --force"));

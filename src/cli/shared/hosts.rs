@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 
 use crate::cli::context::Context;
 use crate::error::{Error, Result};
@@ -27,14 +28,14 @@ const TOKEN: &str = "LINERATE_TOKEN";
 pub struct HostsArgs {
     /// Measure between two hosts instead: this is the one behind the router, where `linerate agent`
     /// runs, or `here`. The scenario then only says what the router does
-    #[arg(long, value_name = "HOST[:PORT]", requires = "wan")]
+    #[arg(long, value_name = "HOST[:PORT]", requires = "wan", value_parser = NonEmptyStringValueParser::new())]
     pub lan: Option<String>,
     /// The host before the router, where another agent runs, or `here`
-    #[arg(long, value_name = "HOST[:PORT]", requires = "lan")]
+    #[arg(long, value_name = "HOST[:PORT]", requires = "lan", value_parser = NonEmptyStringValueParser::new())]
     pub wan: Option<String>,
     /// The router's own agent, or `here`, to see its CPUs and compare its counters; `tune` changes
     /// the router and wants `here`
-    #[arg(long, value_name = "HOST[:PORT]", requires = "lan")]
+    #[arg(long, value_name = "HOST[:PORT]", requires = "lan", value_parser = NonEmptyStringValueParser::new())]
     pub router: Option<String>,
     /// Address at which the LAN host finds the WAN host [default: the HOST of --wan]
     #[arg(long, value_name = "ADDRESS", requires = "lan")]

@@ -83,14 +83,17 @@ pub(in crate::cli) fn write(
     let out = &context.out;
     let root = Root::of_environment();
     if lock.state().armed()?.is_some() {
-        return Err(Error::usage("persist", "a change still waits to be confirmed")
+        return Err(Error::not_supported("persist", "a change still waits to be confirmed")
             .hint("linerate confirm keeps it; linerate rollback undoes it"));
     }
     let program = Path::new(&target.program);
     if root.is_here() && persist::is_volatile(host, program) {
         let what = format!("persist {}", program.display());
-        return Err(Error::usage(what, "the program lies in memory and is gone after a reboot")
-            .hint(format!("copy it to {PROGRAM} and call that one")));
+        return Err(Error::not_supported(
+            what,
+            "the program lies in memory and is gone after a reboot",
+        )
+        .hint(format!("copy it to {PROGRAM} and call that one")));
     }
     if root.is_here() && target.init == Init::Systemd {
         let runner = Path::new("/usr/bin/systemd-run");

@@ -47,7 +47,7 @@ pub(in crate::cli) fn in_one_unit(seconds: u64) -> String {
 /// Keeps the change that waits.
 ///
 /// # Errors
-/// Usage where nothing waits; rolled back (exit 7) where it was too late.
+/// Not supported (exit 5) where nothing waits; rolled back (exit 7) where it was too late.
 pub(in crate::cli) fn confirm(context: &Context) -> Result<ExitCode> {
     let host = context.live("confirm")?;
     let state = store::state_dir();
@@ -88,7 +88,7 @@ struct Kept {
 }
 
 fn nothing_waits() -> Error {
-    Error::usage("confirm", "nothing waits to be confirmed")
+    Error::not_supported("confirm", "nothing waits to be confirmed")
         .hint("linerate status shows what is in force")
 }
 

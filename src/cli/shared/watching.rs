@@ -84,6 +84,7 @@ impl<'a> Watcher<'a> {
         extent: Extent,
     ) -> Result<Self> {
         let host = context.live(verb)?;
+        context.seen()?;
         let begun = clock::own_cpu();
         let snapshot = discover::snapshot(host);
         if let Some(missing) = wanted.iter().find(|name| snapshot.netdev(name).is_none()) {

@@ -44,7 +44,7 @@ pub enum Part {
 
 /// Runs the command.
 pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<ExitCode> {
-    let snapshot = discover::snapshot(context.reader());
+    let snapshot = discover::snapshot(context.seen()?);
     let out = &context.out;
     if args.part == Some(Part::Knobs) {
         let items = inventory(context.reader(), &snapshot);

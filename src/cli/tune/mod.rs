@@ -473,5 +473,8 @@ fn show_progress(out: &Output, p: &Progress) {
 
 /// An address to measure with.
 fn resolve(server: &str) -> Result<std::net::SocketAddr> {
-    args::server(server).map_err(|why| Error::usage(format!("find server {server}"), why))
+    args::server(server).map_err(|why| {
+        Error::not_supported(format!("find server {server}"), why)
+            .hint("give its address, or a name that this machine can look up (getent hosts NAME)")
+    })
 }

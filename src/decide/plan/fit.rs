@@ -111,7 +111,7 @@ pub struct Fit {
     pub worst: (String, f64),
     /// Error of predictions for candidates that were left out of the fit, root mean square as
     /// before; `None` with fewer than three.
-    pub foretold: Option<f64>,
+    pub left_out: Option<f64>,
     /// The same with all candidates of a result left out at once, so that its number of rules, its MTU
     /// and its layers are new too; `None` with fewer than three results.
     pub unseen: Option<f64>,
@@ -185,9 +185,9 @@ pub fn fit(experiments: &[(String, Experiment)]) -> Result<Fit, String> {
     let acks = acks(experiments);
     let costs = solution.costs();
     let residual = root_mean_square(&errors);
-    let foretold = left_out(&points, |p| p.group);
+    let by_candidate = left_out(&points, |p| p.group);
     let unseen = left_out(&points, |p| p.file);
-    let largest = foretold.into_iter().chain(unseen).fold(residual, f64::max);
+    let largest = by_candidate.into_iter().chain(unseen).fold(residual, f64::max);
     let error = (2.0 * largest).max(LEAST_ERROR);
     Ok(Fit {
         costs: Costs { ack: acks.unwrap_or(costs.ack), error: Some(error), ..costs },
@@ -199,7 +199,7 @@ pub fn fit(experiments: &[(String, Experiment)]) -> Result<Fit, String> {
         terms: solution.terms(),
         residual,
         worst,
-        foretold,
+        left_out: by_candidate,
         acks,
         notes: notes(experiments),
     })

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::model::board::BoardResult;
 use crate::model::order::InOrder;
+use crate::model::units::BitRate;
 
 /// Entries shown above and below.
 const NEAREST: usize = 4;
@@ -25,8 +26,8 @@ pub struct Entry {
     pub cpu: String,
     /// Operating system, kernel, and parameters of the measurement.
     pub os: String,
-    /// 10^6 bit/s, by the sender.
-    pub mbps: f64,
+    /// Rate by the sender.
+    pub rate: BitRate,
     /// Note of the contributor.
     pub note: String,
     /// True if the entry is the user's own.
@@ -49,7 +50,7 @@ impl Entry {
             device: result.device.clone(),
             cpu: String::new(),
             os: format!("{os} / {}", result.machine.kernel),
-            mbps: result.comparable.sender.mbps(),
+            rate: result.comparable.sender,
             note: notes.join("; "),
             own: true,
         }
@@ -83,8 +84,8 @@ pub struct Standing {
     pub placed: Placed,
     /// How many entries there are, itself included.
     pub of: usize,
-    /// Share of the known entries that are slower, per cent.
-    pub percentile: f64,
+    /// Share of the known entries that are slower, 0 to 1.
+    pub faster_than: f64,
     /// The entries around it, fastest first, itself included.
     pub nearest: Vec<Placed>,
     /// Known entries of the same board or the same CPU.
@@ -94,10 +95,10 @@ pub struct Standing {
 /// All entries of the ranking, fastest first.
 #[must_use]
 pub fn ranking(entries: impl IntoIterator<Item = Entry>) -> Vec<Placed> {
-    let mut all: Vec<Entry> = entries.into_iter().filter(|e| e.mbps.is_finite()).collect();
-    all.order_by(|a, b| b.mbps.total_cmp(&a.mbps));
-    let faster = |mbps: f64| all.partition_point(|e| e.mbps > mbps);
-    all.iter().map(|e| Placed { rank: faster(e.mbps) + 1, entry: e.clone() }).collect()
+    let mut all: Vec<Entry> = entries.into_iter().filter(|e| e.rate.0.is_finite()).collect();
+    all.order_by(|a, b| b.rate.0.total_cmp(&a.rate.0));
+    let faster = |rate: BitRate| all.partition_point(|e| e.rate > rate);
+    all.iter().map(|e| Placed { rank: faster(e.rate) + 1, entry: e.clone() }).collect()
 }
 
 /// Where `result` stands among the known entries.
@@ -105,9 +106,8 @@ pub fn ranking(entries: impl IntoIterator<Item = Entry>) -> Vec<Placed> {
 pub fn standing(result: &BoardResult) -> Standing {
     let own = Entry::of(result);
     let known = known();
-    let slower = known.iter().filter(|e| e.mbps < own.mbps).count();
-    let percentile =
-        if known.is_empty() { 0.0 } else { 100.0 * slower as f64 / known.len() as f64 };
+    let slower = known.iter().filter(|e| e.rate < own.rate).count();
+    let faster_than = if known.is_empty() { 0.0 } else { slower as f64 / known.len() as f64 };
     let all = ranking(known.into_iter().chain([own.clone()]));
     let at = all.iter().position(|p| p.entry.own).unwrap_or(0);
     let nearest = all.iter().skip(at.saturating_sub(NEAREST)).take(2 * NEAREST + 1);
@@ -116,7 +116,7 @@ pub fn standing(result: &BoardResult) -> Standing {
     Standing {
         placed: all.get(at).cloned().unwrap_or(Placed { rank: 1, entry: own }),
         of: all.len(),
-        percentile,
+        faster_than,
         nearest: nearest.cloned().collect(),
         same: same.cloned().collect(),
     }
@@ -162,7 +162,6 @@ fn words(name: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::units::BitRate;
 
     fn result(board: &str, cpu: &str, mbps: f64) -> BoardResult {
         let text = include_bytes!("../../../fixtures/formats/board-v1.json");
@@ -179,20 +178,21 @@ mod tests {
     fn the_fastest_the_slowest_and_one_between() {
         let top = standing(&result("Dream", "X", 1e6));
         assert_eq!((top.placed.rank, top.of), (1, 181));
-        assert!((top.percentile - 100.0).abs() < 1e-9);
+        assert!((top.faster_than - 1.0).abs() < 1e-9);
         let bottom = standing(&result("Slow", "X", 0.1));
         assert_eq!(bottom.placed.rank, 181);
-        assert!(bottom.percentile.abs() < 1e-9);
+        assert!(bottom.faster_than.abs() < 1e-9);
         assert_eq!(bottom.nearest.len(), NEAREST + 1);
         let middle = standing(&result("Board", "X", 750.0));
         assert_eq!(middle.nearest.len(), 2 * NEAREST + 1);
-        assert!(middle.nearest.windows(2).all(|w| w[0].entry.mbps >= w[1].entry.mbps));
+        assert!(middle.nearest.windows(2).all(|w| w[0].entry.rate >= w[1].entry.rate));
         assert!(middle.nearest[NEAREST].entry.own);
     }
 
     #[test]
     fn equal_rates_share_the_better_place() {
-        let entry = |mbps| Entry { mbps, ..Entry::of(&result("a", "b", 1.0)) };
+        let entry =
+            |mbps: f64| Entry { rate: BitRate(mbps * 1e6), ..Entry::of(&result("a", "b", 1.0)) };
         let ranks: Vec<_> =
             ranking([entry(5.0), entry(7.0), entry(5.0), entry(1.0), entry(f64::NAN)])
                 .iter()

@@ -1,6 +1,7 @@
 //! The known table: comma-separated values (RFC 4180), carried in the program.
 
 use super::Entry;
+use crate::model::units::BitRate;
 
 const TABLE: &str = include_str!("../../../data/wireguard-boards.csv");
 
@@ -24,7 +25,7 @@ fn parse(text: &str) -> Vec<Entry> {
                 device,
                 cpu,
                 os,
-                mbps,
+                rate: BitRate(mbps * 1e6),
                 note,
                 own: false,
             })
@@ -73,9 +74,9 @@ mod tests {
         let known = known();
         assert_eq!(known.len(), 180);
         assert_eq!(known[0].device, "Toshiba Satellite 480CDT");
-        assert!((known[0].mbps - 3.2).abs() < 1e-9);
+        assert!((known[0].rate.mbps() - 3.2).abs() < 1e-9);
         let boards = known.iter().filter(|e| e.device == "Radxa E52C");
-        assert_eq!(boards.map(|e| e.mbps as u64).collect::<Vec<_>>(), [912, 3110]);
+        assert_eq!(boards.map(|e| e.rate.mbps() as u64).collect::<Vec<_>>(), [912, 3110]);
         let note = "All cores run on \"performance\" cpufreq governor";
         assert!(known.iter().any(|e| e.device == "Dell Wyse 3040" && e.note == note));
     }

@@ -71,8 +71,8 @@ impl StateDir {
     /// Takes the exclusive right to change settings, for `verb` (`apply plan.toml`, `tune nat`).
     ///
     /// # Errors
-    /// A usage error (exit 2) while another process has the lock; not permitted or not supported if
-    /// the state directory can't be used.
+    /// Not supported (exit 5) while another process has the lock; that or not permitted if the state
+    /// directory can't be used.
     pub fn lock(&self, verb: &str) -> Result<Lock> {
         Ok(self.try_lock(verb)?)
     }
@@ -117,8 +117,11 @@ impl StateDir {
             return Ok(Lock { state, verb, path, guarded, _file: file });
         }
         Err(LockRefused::Busy(
-            Error::usage("change settings", "other linerate processes come and go too quickly")
-                .hint("wait for them, or end them"),
+            Error::not_supported(
+                "change settings",
+                "other linerate processes come and go too quickly",
+            )
+            .hint("wait for them, or end them"),
         ))
     }
 
@@ -170,7 +173,7 @@ fn busy(file: &mut File) -> Error {
         // The holder has the lock and has not written its name yet.
         _ => "another linerate".to_owned(),
     };
-    Error::usage("change settings", format!("{who} is changing settings"))
+    Error::not_supported("change settings", format!("{who} is changing settings"))
         .hint("wait for it, or end it")
 }
 
@@ -205,7 +208,7 @@ mod tests {
         let state = StateDir::at(&dir);
         let first = state.lock("tune nat").unwrap();
         let error = state.lock("apply").unwrap_err();
-        assert_eq!(error.code(), ExitCode::Usage);
+        assert_eq!(error.code(), ExitCode::NotSupported);
         let said = error.to_string();
         let pid = std::process::id();
         assert!(said.contains(&format!("another linerate (pid {pid}, \"tune nat\")")), "{said}");

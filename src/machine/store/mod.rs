@@ -106,7 +106,8 @@ impl StateDir {
         };
         let what = format!("use state directory {}", self.path.display());
         if !meta.is_dir() {
-            return Err(Error::usage(what, "it is not a directory"));
+            return Err(Error::usage(what, "it is not a directory")
+                .hint(format!("{STATE_DIR_VARIABLE} names another place for it")));
         }
         let own = rustix::process::geteuid().as_raw();
         if (meta.uid() != own && meta.uid() != 0) || meta.mode() & 0o022 != 0 {

@@ -169,7 +169,8 @@ pub fn read(path: &Path) -> Result<Plan> {
     let hint = "linerate plan -o FILE makes one";
     let bytes = read_from(Source::Regular, "plan", path, MAX_LENGTH, hint)?;
     let what = format!("read plan {}", path.display());
-    let text = String::from_utf8(bytes).map_err(|_| Error::usage(&what, "it is not text"))?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| Error::usage(&what, "it is not text").hint(hint))?;
     parse(&text).map_err(|(why, hint)| Error::usage(what, why).hint(hint))
 }
 
@@ -180,7 +181,7 @@ pub fn read(path: &Path) -> Result<Plan> {
 pub fn read_text(kind: &str, path: &Path, hint: &str) -> Result<String> {
     let bytes = read_file(kind, path, MAX_LENGTH, hint)?;
     let what = || format!("read {kind} {}", path.display());
-    String::from_utf8(bytes).map_err(|_| Error::usage(what(), "it is not text"))
+    String::from_utf8(bytes).map_err(|_| Error::usage(what(), "it is not text").hint(hint))
 }
 
 /// Reason why a text is no plan, and a remedy.

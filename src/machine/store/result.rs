@@ -220,9 +220,10 @@ pub fn write(path: &Path, experiment: &Experiment) -> Result<()> {
 
 fn io_error(what: &str, error: &std::io::Error, hint: &str) -> Error {
     match error.kind() {
-        ErrorKind::PermissionDenied => Error::not_permitted(what, words(error)),
-        ErrorKind::NotFound => Error::usage(what, words(error)).hint(hint),
-        _ => Error::usage(what, words(error)),
+        ErrorKind::PermissionDenied => {
+            Error::not_permitted(what, words(error)).hint("run it as root, or as the file's owner")
+        }
+        _ => Error::usage(what, words(error)).hint(hint),
     }
 }
 

@@ -250,8 +250,17 @@ fn resolve(name: &str, address: &str) -> Result<SocketAddr> {
         if address.contains(':') { address.to_owned() } else { format!("{address}:{PORT}") };
     let what = || format!("{name}: find {address}");
     let found = with_port.to_socket_addrs();
-    let found = found.map_err(|e: io::Error| Error::usage(what(), e))?.next();
-    found.ok_or_else(|| Error::usage(what(), "no address has that name"))
+    let unknown = |why: String| {
+        Error::not_supported(what(), why)
+            .hint("give its address, or a name that this machine can look up (getent hosts NAME)")
+    };
+    let failed = |e: io::Error| match e.kind() {
+        io::ErrorKind::InvalidInput => Error::usage(what(), e)
+            .hint("a host is a name or an address, and may have a port: pc1:19820"),
+        _ => unknown(e.to_string()),
+    };
+    let found = found.map_err(failed)?.next();
+    found.ok_or_else(|| unknown("no address has that name".to_owned()))
 }
 
 fn greet(

@@ -11,7 +11,7 @@ use super::limits::Limits;
 use super::lines::Lines;
 use super::session::{Shared, serve as serve_one};
 use super::token::Token;
-use crate::error::{Error, Result};
+use crate::error::{Error, ExitCode, Result};
 use crate::machine::host::{HostRead, Live, clock};
 use crate::machine::parse::net_tcp::owner;
 use crate::machine::sys::poll::{Wanted, is_ready};
@@ -85,6 +85,9 @@ impl Server {
                     "another program has the port, perhaps an agent that runs already; take \
                      another: --listen ADDRESS:PORT",
                 ),
+                io::ErrorKind::PermissionDenied => error
+                    .with_code(ExitCode::NotPermitted)
+                    .hint("ports below 1024 are root's; take another: --listen ADDRESS:PORT"),
                 io::ErrorKind::AddrNotAvailable => {
                     error.hint("the address must be one of this machine's own")
                 }

@@ -30,11 +30,11 @@ const SLICE: Duration = Duration::from_millis(100);
 /// Largest distance between two calibrations of a quiet machine (turbo frequencies).
 const CALIBRATION_ERROR: f64 = 0.05;
 
-/// Round trips in milliseconds. A quantile is `None` where fewer than ten probes lie beyond it, or
+/// Round trips in seconds. A quantile is `None` where fewer than ten probes lie beyond it, or
 /// where so many were lost that it is no finite time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Latency {
-    /// Half of the probes were back within this; of 20 probes on.
+    /// Half of the probes were back within this, in seconds; of 20 probes on.
     pub p50: Option<f64>,
     /// 99 of 100; of 1000 probes on.
     pub p99: Option<f64>,
@@ -53,7 +53,7 @@ impl Latency {
     fn of(seen: &Histogram, seconds: f64) -> Self {
         let probes = seen.total();
         let carried = |q: f64| Some(q).filter(|q| probes >= Histogram::needed(*q));
-        let at = |q| Some(seen.quantile(carried(q)?)? as f64 / 1e6);
+        let at = |q| Some(seen.quantile(carried(q)?)? as f64 / 1e9);
         let rate =
             if seconds > 0.0 { (probes as f64 / seconds * 10.0).round() / 10.0 } else { 0.0 };
         Self { p50: at(0.5), p99: at(0.99), p999: at(0.999), probes, lost: seen.lost, rate }
@@ -69,7 +69,7 @@ pub struct LatencyBeside {
     pub idle: Latency,
     /// In the measured window.
     pub loaded: Latency,
-    /// By how much the load makes the median of the round trips longer, ms.
+    /// By how much the load makes the median of the round trips longer, in seconds.
     pub increase: Option<f64>,
     /// Round trips one after the other that fit into a minute beside the load: by the mean of all but
     /// the longest 5 %.
@@ -83,10 +83,10 @@ pub struct LatencyBeside {
 impl LatencyBeside {
     fn of(direction: Direction, idle: &Latency, seen: &Histogram, seconds: f64) -> Self {
         let loaded = Latency::of(seen, seconds);
-        let thousandths = |ms: f64| (ms * 1e3).round() / 1e3;
+        let microseconds = |seconds: f64| (seconds * 1e6).round() / 1e6;
         Self {
             direction,
-            increase: loaded.p50.zip(idle.p50).map(|(loaded, idle)| thousandths(loaded - idle)),
+            increase: loaded.p50.zip(idle.p50).map(|(loaded, idle)| microseconds(loaded - idle)),
             per_minute: seen.mean_of_shortest(RESPONSIVE).map(|ns| (60e9 / ns).round()),
             idle: idle.clone(),
             loaded,
@@ -303,7 +303,7 @@ mod tests {
     fn what_the_load_does_to_round_trips_is_told_as_people_know_it() {
         let idle = Latency::of(&round_trips(1000, 250_000), 5.0);
         let told = LatencyBeside::of(Direction::Up, &idle, &round_trips(2000, 20_000_000), 10.0);
-        assert!((told.increase.unwrap() - 19.75).abs() < 0.4, "{told:?}");
+        assert!((told.increase.unwrap() - 0.019_75).abs() < 0.000_4, "{told:?}");
         // 60 s through 20 ms.
         assert!((told.per_minute.unwrap() - 3000.0).abs() < 60.0, "{told:?}");
         let mut lost = round_trips(1000, 1000);

@@ -308,7 +308,8 @@ pub(super) fn version(driver: Driver) -> Result<String> {
 fn checked(target: &Target) -> Result<Option<&str>> {
     let server = target.server.as_deref();
     if let Some(odd) = server.filter(|name| name.starts_with('-') || name.is_empty()) {
-        return Err(Error::usage("server", format!("\"{odd}\" is no host")));
+        return Err(Error::usage("server", format!("\"{odd}\" is no host"))
+            .hint("name the host that runs it: --server HOST"));
     }
     Ok(server)
 }

@@ -291,6 +291,10 @@ fn merging(features: &Features) -> impl Iterator<Item = &str> {
 pub(super) fn namespace() -> Result<Arc<NetnsThread>> {
     NetnsThread::create().map(Arc::new).map_err(|e| match Errno::from_io_error(&e) {
         Some(Errno::INVAL | Errno::NOSYS) => needs::NETNS.missing(),
+        Some(Errno::NOENT) => {
+            Error::not_supported("lab: create a network namespace", "/proc is not mounted")
+                .hint("mount -t proc proc /proc")
+        }
         Some(Errno::NOSPC) => Error::not_supported("lab: create a network namespace", "too many")
             .hint("raise /proc/sys/user/max_net_namespaces"),
         _ => system("lab: create a network namespace", &e),

@@ -1,7 +1,7 @@
 //! The settings of one level: a factor's name leads to a row of the table of knobs, and the row's
 //! rule and form say what the level stands for.
 
-use super::Ground;
+use super::{Ground, Unfit};
 use crate::decide::plan::intake::Intake;
 use crate::decide::plan::{baseline, flow, name, owned, spread};
 use crate::model::cpuset::CpuSet;
@@ -72,12 +72,12 @@ impl Ground<'_> {
     ///
     /// # Errors
     /// The reason why it can't be had here.
-    pub fn level(&self, factor: &str, level: &str) -> Result<Vec<Change>, String> {
+    pub fn level(&self, factor: &str, level: &str) -> Result<Vec<Change>, Unfit> {
         if level == name::AS_FOUND {
             return Ok(Vec::new());
         }
         let intake = Intake::of(self.snapshot);
-        match Subject::named(factor)? {
+        match Subject::named(factor).map_err(Unfit::Usage)? {
             Subject::Placement => {
                 let found = self.candidates.get(level).ok_or_else(|| self.left_out(level))?;
                 if found.name == name::CHANNELS {
@@ -101,7 +101,7 @@ impl Ground<'_> {
         row: &KnobSpec,
         part: Option<&str>,
         level: &str,
-    ) -> Result<Vec<Change>, String> {
+    ) -> Result<Vec<Change>, Unfit> {
         let all = || self.settings(intake, row, part);
         match (row.vary.rule, level) {
             (Rule::Never, _) => Err(CHANNELS.into()),
@@ -193,8 +193,8 @@ impl Ground<'_> {
     }
 
     /// The value that a level stands for.
-    fn value(&self, intake: &Intake<'_>, row: &KnobSpec, level: &str) -> Result<Value, String> {
-        let unknown = || format!("{level:?} is no level of {}", row.factor());
+    fn value(&self, intake: &Intake<'_>, row: &KnobSpec, level: &str) -> Result<Value, Unfit> {
+        let unknown = || Unfit::Usage(format!("{level:?} is no level of {}", row.factor()));
         let count = || level.parse().ok().map(Value::Count);
         let value = match row.shape {
             Shape::Cpus => return cpus(intake, level).map(Value::Cpus),
@@ -212,23 +212,24 @@ impl Ground<'_> {
         let governors = || self.snapshot.cpus.iter().filter_map(|cpu| cpu.governor.as_ref());
         let lacks = |list: &[String]| !list.is_empty() && !list.iter().any(|word| word == level);
         if row.range == Range::Governors && governors().any(|g| lacks(&g.available)) {
-            return Err(format!("the kernel has no governor {level} here"));
+            return Err(Unfit::NotHere(format!("the kernel has no governor {level} here")));
         }
         value.ok_or_else(unknown)
     }
 
-    fn left_out(&self, candidate: &str) -> String {
+    fn left_out(&self, candidate: &str) -> Unfit {
         let left = self.candidates.left_out.iter().find(|(name, _)| *name == candidate);
-        left.map_or_else(|| format!("there is no candidate {candidate}"), |(_, why)| why.clone())
+        let unknown = || Unfit::Usage(format!("there is no candidate {candidate}"));
+        left.map_or_else(unknown, |(_, why)| Unfit::NotHere(why.clone()))
     }
 
     /// OpenWrt's own switch, or elsewhere the masks that it would set.
-    fn steering(&self, level: &str) -> Result<Vec<Change>, String> {
+    fn steering(&self, level: &str) -> Result<Vec<Change>, Unfit> {
         let mode = match level {
             "off" | "0" => "0",
             "on" | "1" => "1",
             "2" => "2",
-            _ => return Err(format!("{level:?} is no level of steering")),
+            _ => return Err(Unfit::Usage(format!("{level:?} is no level of steering"))),
         };
         if owned::steering_now(self.snapshot).is_some() {
             return self.set([Knob::PacketSteering], &Value::Word(mode.into()));
@@ -239,12 +240,12 @@ impl Ground<'_> {
         Ok(baseline::openwrt(self.snapshot, mode == "2")?.settings)
     }
 
-    fn rfs(&self, intake: &Intake<'_>, level: &str) -> Result<Vec<Change>, String> {
+    fn rfs(&self, intake: &Intake<'_>, level: &str) -> Result<Vec<Change>, Unfit> {
         // As Documentation/networking/scaling.rst suggests for a server of medium load.
         let entries = match level {
             "off" => 0,
             "on" => 32_768,
-            n => n.parse().map_err(|_| format!("{level:?} is no level of rfs"))?,
+            n => n.parse().map_err(|_| Unfit::Usage(format!("{level:?} is no level of rfs")))?,
         };
         let table = Knob::Sysctl { name: "net.core.rps_sock_flow_entries".into() };
         let mut changes = self.set([table], &Value::Count(entries))?;
@@ -259,11 +260,11 @@ impl Ground<'_> {
         &self,
         knobs: impl IntoIterator<Item = Knob>,
         value: &Value,
-    ) -> Result<Vec<Change>, String> {
+    ) -> Result<Vec<Change>, Unfit> {
         let mut changes = Vec::new();
         let mut missing = None;
         for knob in knobs {
-            knob.check(value).map_err(|bad| bad.to_string())?;
+            knob.check(value).map_err(|bad| Unfit::Usage(bad.to_string()))?;
             match (self.current)(&knob) {
                 Some(before) => changes.push(Change {
                     knob,
@@ -280,7 +281,8 @@ impl Ground<'_> {
             }
         }
         if changes.is_empty() {
-            return Err(missing.unwrap_or_else(|| "there is nothing here that has it".into()));
+            let nothing = || "there is nothing here that has it".to_owned();
+            return Err(Unfit::NotHere(missing.unwrap_or_else(nothing)));
         }
         Ok(changes)
     }
@@ -297,16 +299,20 @@ pub(super) fn instance(knob: &Knob) -> String {
 }
 
 /// `off`, `one`, `all`, or CPUs as `0-1` or `0+2`.
-fn cpus(intake: &Intake<'_>, level: &str) -> Result<CpuSet, String> {
+fn cpus(intake: &Intake<'_>, level: &str) -> Result<CpuSet, Unfit> {
     let set = match level {
         "off" => return Ok(CpuSet::empty()),
         "one" => intake.lone_cpu().map(CpuSet::single).ok_or("no CPU is usable")?,
         "all" if intake.usable.len() < 2 => return Err("there is only one usable CPU".into()),
         "all" => intake.usable.clone(),
         list => {
-            list.replace('+', ",").parse().map_err(|_| format!("{list:?} is no list of CPUs"))?
+            let unknown = |_| Unfit::Usage(format!("{list:?} is no list of CPUs"));
+            list.replace('+', ",").parse().map_err(unknown)?
         }
     };
     let away = set.difference(&intake.usable);
-    if away.is_empty() { Ok(set) } else { Err(format!("CPU {away} is not usable here")) }
+    match away.is_empty() {
+        true => Ok(set),
+        false => Err(format!("CPU {away} is not usable here").into()),
+    }
 }

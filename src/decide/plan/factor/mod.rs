@@ -70,6 +70,18 @@ pub enum Unfit {
     NotHere(String),
 }
 
+impl From<String> for Unfit {
+    fn from(why: String) -> Self {
+        Self::NotHere(why)
+    }
+}
+
+impl From<&str> for Unfit {
+    fn from(why: &str) -> Self {
+        Self::NotHere(why.to_owned())
+    }
+}
+
 impl fmt::Display for Unfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -92,7 +104,7 @@ impl Ground<'_> {
             had.retain(|level| match self.level(&name, level) {
                 Ok(_) => true,
                 Err(reason) => {
-                    why.get_or_insert(reason);
+                    why.get_or_insert(reason.to_string());
                     false
                 }
             });
@@ -236,7 +248,8 @@ impl Ground<'_> {
                         return Err(Unfit::Usage(format!("{name} has the level {level} twice")));
                     }
                     Ok(_) => levels.push(level.clone()),
-                    Err(why) => left_out.push((format!("{name}={level}"), why)),
+                    Err(Unfit::NotHere(why)) => left_out.push((format!("{name}={level}"), why)),
+                    Err(why) => return Err(Unfit::Usage(format!("{name}={level}: {why}"))),
                 }
             }
             if levels.len() > 1 || (levels.len() == 1 && factor.levels.len() == 1) {
@@ -266,9 +279,13 @@ impl Ground<'_> {
         let mut words = Vec::new();
         for (factor, level) in factors.iter().zip(levels) {
             words.push(format!("{}={level}", factor.name));
-            let changes = self
-                .level(&factor.name, level)
-                .map_err(|why| Unfit::NotHere(format!("{}={level}: {why}", factor.name)))?;
+            let changes = self.level(&factor.name, level).map_err(|why| {
+                let told = format!("{}={level}: {why}", factor.name);
+                match why {
+                    Unfit::NotHere(_) => Unfit::NotHere(told),
+                    _ => Unfit::Usage(told),
+                }
+            })?;
             for mut change in changes {
                 let earlier = settings.iter().position(|c| c.knob == change.knob);
                 if let Some(other) = earlier.and_then(|at| owner.get(at)) {

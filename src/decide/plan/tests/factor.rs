@@ -75,6 +75,10 @@ fn what_cant_be_had_is_left_out_with_its_reason_and_what_cant_be_meant_is_refuse
         let unfit = |factors: &[Factor]| ground.factorial(factors).unwrap_err();
         for (factors, why) in [
             (vec![factor("speed", &["1", "2"])], "no factor"),
+            (vec![factor("rps", &["nonsense"])], "rps=nonsense: \"nonsense\" is no list of CPUs"),
+            (vec![factor("rps", &["off", "all", "most"])], "rps=most"),
+            (vec![factor("placement", &["as-found", "nonsense"])], "no candidate nonsense"),
+            (vec![factor("steering", &["3"])], "no level of steering"),
             (vec![factor("rps", &["off", "off"])], "twice"),
             (vec![factor("rps", &["off", "all"]), factor("rps", &["off", "one"])], "twice"),
             (
@@ -128,7 +132,7 @@ fn every_row_of_the_table_is_a_factor_by_its_name_and_unknown_ones_are_told_apar
             ("rps:lan9/7", "no such queue"),
             ("warp", "there is no factor"),
         ] {
-            let told = ground.level(name, "1").unwrap_err();
+            let told = ground.level(name, "1").unwrap_err().to_string();
             assert!(told.contains(why), "{name}: {told}");
         }
     });
