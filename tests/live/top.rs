@@ -29,11 +29,15 @@ struct OnTerminal {
 }
 
 impl OnTerminal {
-    /// Starts a shell that sets the size, runs `top` and tells how it ended.
+    /// Starts a shell that sets the size, runs `top` and tells how it ended; while it is stopped, a line
+    /// that is typed lets it go on.
     fn start(term: &str, args: &[&str]) -> Self {
         let mut command = Command::new("sh");
-        let script = "stty cols 80 rows 24; stty -g >\"$0\"; \"$@\"; \
-                      echo \"ended $?\"; stty -g | cmp - \"$0\" && echo as-found; rm \"$0\"; read x";
+        let script = "set -m; stty cols 80 rows 24; stty -g >\"$0\"; \"$@\"; code=$?; \
+                      while [ \"$(kill -l \"$code\" 2>/dev/null)\" = TSTP ]; do \
+                      echo stopped; stty -g | cmp - \"$0\" && echo as-found; \
+                      read x; fg >/dev/null; code=$?; done; \
+                      echo \"ended $code\"; stty -g | cmp - \"$0\" && echo as-found; rm \"$0\"; read x";
         let modes = std::env::temp_dir().join(format!(
             "linerate-top-{}-{}",
             std::process::id(),
@@ -143,6 +147,29 @@ fn keys_sizes_and_the_end_of_a_replay() {
     top.shows("needs 40 columns");
     top.resize(24, 80);
     top.shows("q quit");
+    top.press("q");
+    top.ended(0);
+}
+
+#[test]
+fn ctrl_z_gives_the_terminal_to_the_shell_until_fg_takes_it_back() {
+    if program::lacks("top") {
+        return;
+    }
+    let mut top = OnTerminal::start("xterm-256color", &["--interval", "0.2"]);
+    for _ in 0..2 {
+        top.shows("soft%");
+        assert!(top.screen.screen().alternate_screen() && top.screen.screen().hide_cursor());
+        top.press("\x1a");
+        top.shows("stopped");
+        let screen = top.shows("as-found");
+        assert!(!screen.contains("soft%"), "{screen}");
+        assert!(!top.screen.screen().alternate_screen() && !top.screen.screen().hide_cursor());
+        // It has to draw everything anew.
+        top.press("\n");
+        top.screen = vt100::Parser::new(24_u16.try_into().unwrap(), 80_u16.try_into().unwrap(), 0);
+    }
+    top.shows("soft%");
     top.press("q");
     top.ended(0);
 }

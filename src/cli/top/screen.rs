@@ -253,3 +253,34 @@ fn codes(colour: Color, modifier: Modifier) -> String {
     };
     codes + "m"
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use rexpect::session::spawn_command;
+
+    use super::Screen;
+
+    #[test]
+    fn a_panic_leaves_the_terminal_as_it_was_found() {
+        const INSIDE: &str = "LINERATE_TEST_PANICS_ON_A_TERMINAL";
+        if std::env::var_os(INSIDE).is_some() {
+            let mut screen = Screen::check(false).unwrap();
+            screen.open().unwrap();
+            // The program aborts when it panics: nothing is dropped.
+            std::mem::forget(screen);
+            panic!("as planned");
+        }
+        let script = "found=$(stty -g); \"$0\" \"$@\"; echo \"ended $?\"; \
+                      [ \"$(stty -g)\" = \"$found\" ] && echo as-found || stty -a";
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).arg(std::env::current_exe().unwrap());
+        command.args(["--exact", std::thread::current().name().unwrap()]);
+        command.env(INSIDE, "1").env("TERM", "xterm");
+        let mut terminal = spawn_command(command, Some(60_000)).unwrap();
+        for said in ["\x1b[?1049h", "\x1b[?25h\x1b[?1049l", "as planned", "ended 101", "as-found"] {
+            terminal.exp_string(said).unwrap_or_else(|e| panic!("{said:?}: {e}"));
+        }
+    }
+}
