@@ -23,5 +23,6 @@ install -m 644 "$pages/bash/linerate.bash" "$to/share/bash-completion/completion
 # Distributions may keep the completions of packages apart from what the owner puts there.
 put "${ZSH_COMPLETIONS:-share/zsh/site-functions}" "$pages/zsh/_linerate"
 put share/fish/vendor_completions.d "$pages/fish/linerate.fish"
-put share/doc/linerate README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/*.md docs/*.json \
+put share/doc/linerate README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/*.md \
     "$pages/third-party-licences.txt" "$pages/linerate.cdx.json"
+put share/doc/linerate/schema docs/schema/*.json

@@ -66,6 +66,11 @@ pub(super) fn run(context: &Context, args: &AgentArgs) -> Result<ExitCode> {
         None => "for this user on this machine",
     };
     let out = context.out;
+    if out.json {
+        let (format, version) = ("linerate-agent", 1);
+        let (address, token) = (server.address(), token.is_some());
+        out.json(&Listening { format, version, address, token })?;
+    }
     out.say(format_args!("agent on {}, {who}; Ctrl-C ends it", server.address()));
     out.say("on request it sends and takes test traffic and reads counters; it changes no setting");
     let allow = args.allow.clone();
@@ -73,6 +78,16 @@ pub(super) fn run(context: &Context, args: &AgentArgs) -> Result<ExitCode> {
     serve(&server, token.as_ref(), args.cpus.as_ref(), &limits, &stop, &|line| out.say(line))?;
     out.say("agent: stopped");
     Ok(ExitCode::Done)
+}
+
+/// `agent --json`, once it listens.
+#[derive(serde::Serialize)]
+struct Listening {
+    format: &'static str,
+    version: u32,
+    address: SocketAddr,
+    /// Controllers must have the secret.
+    token: bool,
 }
 
 /// Refuses CPUs that are not here before a controller finds it out.

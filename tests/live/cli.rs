@@ -204,6 +204,7 @@ fn a_result_holds_what_it_takes_to_make_it_again_and_every_piece_of_each_run() {
 
     let done = place.run(&["bench", "nat", "--seconds", "0.2", "--direction", "up", "--json"]);
     let bench: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    crate::schema::assert_fits("bench", &bench);
     assert_eq!(bench["origin"]["command"][1], "bench");
     assert_eq!(bench["origin"]["machine"]["kernel"], result["machine"]["kernel"]);
     assert!(!bench["runs"][0]["series"].as_array().unwrap().is_empty());
@@ -446,6 +447,7 @@ fn tune_of_the_same_settings_finds_no_difference() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(answer["format"], "linerate-tune");
+    crate::schema::assert_fits("tune", &answer);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let again = &answer["analysis"]["candidates"][1];
     assert_eq!(again["name"], "one-cpu-again");

@@ -596,6 +596,7 @@ fn what_is_better_is_applied_only_if_it_keeps_what_must_be_kept() {
         let done = router.inside(command);
         let json: serde_json::Value = serde_json::from_slice(&done.stdout)
             .unwrap_or_else(|e| panic!("{e}: {}", stderr(&done)));
+        crate::schema::assert_fits("tune", &json);
         (json, stderr(&done), done.status.code())
     };
     // The better one is at twice as much, and everything is below a terabit.

@@ -38,6 +38,7 @@ impl Scratch {
         let output = self.kernel(&[args, &["--json"]].concat());
         let told = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)));
+        crate::schema::assert_fits("kernel", &told);
         told
     }
 }
@@ -222,6 +223,7 @@ fn a_profile_says_that_the_rules_take_the_time() {
             let output =
                 linerate().args(["profile", "0.7", "--force", "-o", "f.svg", "--json"]).output();
             let told: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+            crate::schema::assert_fits("profile", &told);
             for cpu in told["cpus"].as_array().unwrap() {
                 seen.0 += cpu["packets"].as_u64().unwrap();
                 seen.1 += cpu["groups"]["netfilter"].as_u64().unwrap_or(0);

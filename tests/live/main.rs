@@ -6,6 +6,8 @@
 #[path = "../program/mod.rs"]
 mod program;
 mod router;
+#[path = "../schema/mod.rs"]
+mod schema;
 
 mod capture;
 mod cli;
@@ -18,6 +20,7 @@ mod losses;
 mod pages;
 mod persist;
 mod record;
+mod schemas;
 mod secrets;
 mod session;
 mod top;

@@ -7,9 +7,7 @@ use serde_json::Value;
 
 use crate::program;
 use crate::scene;
-use crate::show_schema::Schema;
-
-const SCHEMA: &str = include_str!("../../docs/losses.schema.json");
+use crate::schema::Schema;
 
 /// A router on kernel 6.6 that loses packets everywhere. Forms: net/ipv4/proc.c, net/ipv6/proc.c,
 /// net/netfilter/nf_conntrack_standalone.c, net/core/neighbour.c; the figures are made up so that
@@ -145,7 +143,7 @@ fn a_captured_machine_tells_where_it_lost_packets_since_boot() {
     assert!(may_be.contains("nft inet fw4 forward policy"), "{may_be}");
     assert!(may_be.contains("at most (90)"), "{may_be}");
     assert_eq!(value["gaps"], serde_json::json!([]));
-    let wrong = Schema::new(SCHEMA).check(&value);
+    let wrong = Schema::new("losses").check(&value);
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
@@ -173,7 +171,7 @@ fn the_ledger_of_any_machine_fits_the_schema_and_says_what_the_capture_lacks() {
         let capture = path.join("capture.tar.gz");
         let path = if capture.exists() { capture } else { path };
         let value: Value = serde_json::from_str(&told(&path, &["--json"])).unwrap();
-        let wrong = Schema::new(SCHEMA).check(&value);
+        let wrong = Schema::new("losses").check(&value);
         assert!(wrong.is_empty(), "{}: {wrong:#?}", path.display());
         let gaps: Vec<_> = value["gaps"].as_array().unwrap().iter().map(|g| &g["what"]).collect();
         assert!(gaps.contains(&&"rules that drop".into()), "{}: {gaps:?}", path.display());

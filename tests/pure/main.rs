@@ -8,6 +8,8 @@
 mod program;
 #[path = "../scene/mod.rs"]
 mod scene;
+#[path = "../schema/mod.rs"]
+mod schema;
 mod simulated;
 
 mod analysis_oracle;
@@ -38,6 +40,7 @@ mod reasons;
 mod replay;
 mod report;
 mod scenes;
+mod schemas;
 mod search;
 mod setup_script;
 mod show_schema;

@@ -1,4 +1,4 @@
-//! `show --json` is what docs/show.schema.json says: of every machine among the fixtures, of this
+//! `show --json` is what docs/schema/show.json says: of every machine among the fixtures, of this
 //! machine, and with every field described. (The schema lets later versions add fields; this test
 //! does not let this version have one that is not described.)
 
@@ -6,143 +6,14 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::program;
+use crate::schema::{Schema, assert_fits};
 use linerate::model::evidence::{
     CpuTime, Evidence, Moved, Poller, PollerOwner, PollerRole, QueueMoved, Window,
 };
 use linerate::model::path::SoftnetCpu;
 use linerate::model::snapshot::IrqRole;
 use linerate::model::units::{CpuId, IrqLine};
-use serde_json::{Map, Value, json};
-
-const SCHEMA: &str = include_str!("../../docs/show.schema.json");
-
-/// Validates the part of JSON Schema that ours uses; anything else in it is an error.
-pub(crate) struct Schema {
-    root: Value,
-}
-
-impl Schema {
-    pub(crate) fn new(text: &str) -> Self {
-        Self { root: serde_json::from_str(text).unwrap() }
-    }
-
-    pub(crate) fn check(&self, value: &Value) -> Vec<String> {
-        let mut wrong = Vec::new();
-        self.at(&self.root, value, "", &mut wrong);
-        wrong
-    }
-
-    fn at(&self, schema: &Value, value: &Value, place: &str, wrong: &mut Vec<String>) {
-        let rules = schema.as_object().unwrap();
-        for (rule, argument) in rules {
-            let mut say = |what: String| wrong.push(format!("{place}: {what}: {value}"));
-            match rule.as_str() {
-                "$schema" | "title" | "description" | "$defs" | "required" => {}
-                "$ref" => {
-                    let name = argument.as_str().unwrap().strip_prefix("#/$defs/").unwrap();
-                    self.at(&self.root["$defs"][name], value, place, wrong);
-                    return;
-                }
-                "anyOf" => {
-                    let fits = |one: &Value| {
-                        let mut found = Vec::new();
-                        self.at(one, value, place, &mut found);
-                        found
-                    };
-                    let found: Vec<Vec<String>> =
-                        argument.as_array().unwrap().iter().map(fits).collect();
-                    if !found.iter().any(Vec::is_empty) {
-                        wrong.extend(found.into_iter().next().unwrap());
-                    }
-                    return;
-                }
-                "const" => {
-                    if value != argument {
-                        say(format!("is not {argument}"));
-                    }
-                }
-                "enum" => {
-                    if !argument.as_array().unwrap().contains(value) {
-                        say(format!("is none of {argument}"));
-                    }
-                }
-                "type" => {
-                    let allowed = match argument {
-                        Value::Array(list) => list.clone(),
-                        one => vec![one.clone()],
-                    };
-                    if !allowed.iter().any(|t| is(t.as_str().unwrap(), value)) {
-                        say(format!("is no {argument}"));
-                    }
-                }
-                "minimum" => {
-                    if value.as_i64().is_some_and(|n| n < argument.as_i64().unwrap()) {
-                        say(format!("is below {argument}"));
-                    }
-                }
-                // Of CPU lists alone; that they can be read is what the pattern is for.
-                "pattern" => {
-                    let list = value.as_str().unwrap_or("x");
-                    if list.parse::<linerate::model::cpuset::CpuSet>().is_err() {
-                        say("is no list of CPUs".into());
-                    }
-                }
-                "minItems" | "maxItems" => {
-                    if value.as_array().map(Vec::len) != argument.as_u64().map(|n| n as usize) {
-                        say(format!("has not {argument} items"));
-                    }
-                }
-                "items" => {
-                    for (at, item) in value.as_array().into_iter().flatten().enumerate() {
-                        self.at(argument, item, &format!("{place}[{at}]"), wrong);
-                    }
-                }
-                "additionalProperties" => {
-                    for (name, inner) in value.as_object().into_iter().flatten() {
-                        self.at(argument, inner, &format!("{place}.{name}"), wrong);
-                    }
-                }
-                "properties" => self.fields(argument, rules, value, place, wrong),
-                other => panic!("the schema has {other}, which this test can't check"),
-            }
-        }
-    }
-
-    fn fields(
-        &self,
-        described: &Value,
-        rules: &Map<String, Value>,
-        value: &Value,
-        place: &str,
-        wrong: &mut Vec<String>,
-    ) {
-        let Some(fields) = value.as_object() else { return };
-        for (name, inner) in fields {
-            match described.get(name) {
-                Some(schema) => self.at(schema, inner, &format!("{place}.{name}"), wrong),
-                None => wrong.push(format!("{place}.{name}: is not described")),
-            }
-        }
-        for name in rules["required"].as_array().unwrap() {
-            if !fields.contains_key(name.as_str().unwrap()) {
-                wrong.push(format!("{place}: {name} is missing"));
-            }
-        }
-    }
-}
-
-fn is(kind: &str, value: &Value) -> bool {
-    match kind {
-        "string" => value.is_string(),
-        "number" => value.is_number(),
-        "integer" => value.is_i64() || value.is_u64(),
-        "boolean" => value.is_boolean(),
-        "array" => value.is_array(),
-        "object" => value.is_object(),
-        "null" => value.is_null(),
-        other => panic!("{other}"),
-    }
-}
+use serde_json::{Value, json};
 
 fn shown(host: Option<&Path>) -> Value {
     let mut command = Command::new(program::path());
@@ -153,12 +24,6 @@ fn shown(host: Option<&Path>) -> Value {
     let out = command.output().unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     serde_json::from_slice(&out.stdout).unwrap()
-}
-
-#[track_caller]
-fn assert_fits(of: &str, value: &Value) {
-    let wrong = Schema::new(SCHEMA).check(value);
-    assert!(wrong.is_empty(), "{of}: {}", wrong.join("\n"));
 }
 
 #[test]
@@ -216,7 +81,7 @@ fn every_field_that_there_can_be_is_described() {
     value["version"] = json!(1);
     assert_fits("a full snapshot", &value);
     // And the other way: the schema describes nothing that there is not.
-    let schema = Schema::new(SCHEMA);
+    let schema = Schema::new("show");
     for (name, of) in [
         ("machine", &value["machine"]),
         ("cpu", &value["cpus"][0]),
@@ -226,7 +91,7 @@ fn every_field_that_there_can_be_is_described() {
         ("path", &value["path"]),
         ("kernel", &value["kernel"]),
     ] {
-        for field in schema.root["$defs"][name]["properties"].as_object().unwrap().keys() {
+        for field in schema.root()["$defs"][name]["properties"].as_object().unwrap().keys() {
             assert!(of.get(field).is_some(), "{name} has no {field}");
         }
     }
@@ -276,6 +141,6 @@ fn a_value_that_does_not_fit_is_found() {
     value["path"].as_object_mut().unwrap().remove("ipv4");
     value["kernel"]["new"] = json!(1);
     value["cpus"][0]["capacity"]["source"] = json!("guess");
-    let wrong = Schema::new(SCHEMA).check(&value);
+    let wrong = Schema::new("show").check(&value);
     assert_eq!(wrong.len(), 5, "{wrong:#?}");
 }

@@ -15,9 +15,7 @@ use ratatui_core::buffer::Buffer;
 use ratatui_core::style::Color;
 use ratatui_core::terminal::Terminal;
 
-use crate::show_schema::Schema;
-
-const SCHEMA: &str = include_str!("../../docs/top.schema.json");
+use crate::schema::Schema;
 
 fn cpu(n: u32, busy: [f64; 4], packets: f64, rps: f64) -> CpuRates {
     let [softirq, irq, system, user] = busy.map(Some);
@@ -355,7 +353,7 @@ fn what_is_not_known_is_not_told_as_nothing() {
 
 #[test]
 fn its_json_fits_the_schema_and_describes_every_field() {
-    let schema = Schema::new(SCHEMA);
+    let schema = Schema::new("top");
     let mut interval = router(1);
     interval.queues = vec![QueueRates {
         device: "eth0".into(),

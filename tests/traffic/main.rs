@@ -6,6 +6,8 @@
 mod agents;
 mod load;
 mod scenarios;
+#[path = "../schema/mod.rs"]
+mod schema;
 mod shaped;
 mod sweep;
 

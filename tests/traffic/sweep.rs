@@ -35,7 +35,9 @@ impl Place {
     }
 
     fn json(&self, name: &str) -> Value {
-        serde_json::from_slice(&std::fs::read(self.dir.join(name)).unwrap()).unwrap()
+        let kept = serde_json::from_slice(&std::fs::read(self.dir.join(name)).unwrap()).unwrap();
+        crate::schema::assert_fits(name, &kept);
+        kept
     }
 
     /// A fixture with something in it changed.

@@ -17,7 +17,7 @@ use crate::report::losses as report;
 /// Runs `check --losses`: the counters since boot and, with seconds, what rises in that time.
 pub(super) fn run(context: &Context, seconds: Option<f64>) -> Result<ExitCode> {
     let out = &context.out;
-    let host = context.reader();
+    let host = context.seen()?;
     let snapshot = discover::snapshot(host);
     let first = discover::losses(host, &snapshot);
     let found = match seconds {
@@ -118,7 +118,7 @@ impl Reasons {
     }
 }
 
-/// `check --losses --json`: docs/losses.schema.json.
+/// `check --losses --json`: docs/schema/losses.json.
 #[derive(serde::Serialize)]
 struct LossesDocument<'a> {
     format: &'static str,

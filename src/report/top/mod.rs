@@ -27,7 +27,7 @@ use serde::Serialize;
 use crate::decide::diagnose::live::{Bottleneck, bottleneck};
 use crate::model::telemetry::Interval;
 
-/// One look as JSON: docs/top.schema.json.
+/// One look as JSON: docs/schema/top.json.
 #[derive(Debug, Serialize)]
 pub struct Shown<'a> {
     format: &'static str,

@@ -123,7 +123,10 @@ pub(super) fn unshare(wrap: &[String]) -> bool {
 }
 
 pub(super) fn json(done: &Output) -> Value {
-    serde_json::from_slice(&done.stdout).unwrap_or_else(|e| panic!("{e}: {}", stderr(done)))
+    let told: Value =
+        serde_json::from_slice(&done.stdout).unwrap_or_else(|e| panic!("{e}: {}", stderr(done)));
+    crate::schema::assert_fits("a measurement", &told);
+    told
 }
 
 /// `(code, why)` of every run.
