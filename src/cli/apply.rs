@@ -138,6 +138,9 @@ pub(super) fn run(context: &Context, args: &ApplyArgs) -> Result<ExitCode> {
         persisted::write(context, target, &whole, changer.lock())?;
     }
     drop(changer);
+    if guarded.is_some() && !applied.writes.is_empty() {
+        deadman::await_memory();
+    }
     later.print()?;
     if !applied.writes.is_empty() {
         let until = args.confirm.map(|s| format!(", undone after {s:.0} s unless confirmed"));

@@ -113,6 +113,22 @@ fn no_signal_but_kill_ends_the_guard_before_its_change_is_undone() {
 }
 
 #[test]
+fn files_that_are_damaged_as_soon_as_apply_is_done_keep_nothing_in_force() {
+    need_root!();
+    let router = Router::new("atonce");
+    router.plan("one-cpu", "plan.toml");
+    let state = router.place.dir.join("state");
+    for _ in 0..3 {
+        router.ok(&["apply", "--confirm", "1", "--no-probe"]);
+        std::fs::remove_file(state.join("deadman.json")).unwrap();
+        std::fs::write(state.join("journal-0001"), "x").unwrap();
+        wait_for("undone", || router.lan() == 0);
+        wait_for("its end", || !state.join("lock").exists());
+        router.run(&["confirm"]);
+    }
+}
+
+#[test]
 fn a_limit_of_file_sizes_ends_neither_apply_nor_its_guard() {
     need_root!();
     let router = Router::new("limited");

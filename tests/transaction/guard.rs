@@ -150,22 +150,19 @@ fn a_rollback_that_fails_is_tried_again_with_growing_pauses_until_it_succeeds() 
 }
 
 #[test]
-fn journals_that_cant_be_read_for_a_while_delay_the_undo_and_do_not_end_it() {
+fn a_lock_that_nobody_lets_go_of_delays_the_undo_and_does_not_prevent_it() {
     let scene = Waiting::new();
-    let (path, journal) = scene.scratch.journals().pop_first().unwrap();
-    // A journal that can't be read for a moment, as when memory or descriptors are short.
-    let damage = || {
-        fs::remove_file(&path).unwrap();
-        fs::create_dir(&path).unwrap();
-    };
-    let repair = || {
-        fs::remove_dir(&path).unwrap();
-        fs::write(&path, &journal).unwrap();
-    };
-    let clock = Virtual::new().at(WAIT - 1000, damage).at(WAIT + 3000, repair);
+    // This very process has it, which its guard does not end.
+    let held = scene.hold();
+    let clock = Virtual::new();
     let (watch, errors) = scene.guard(&scene.fake, &clock);
-    assert!(matches!(watch, Watch::Undone(_)), "{watch:?}");
-    assert!(errors.len() >= 4 && errors[0].contains("journal-0001"), "{errors:?}");
+    let Watch::Undone(undone) = watch else { panic!("{watch:?}") };
+    assert_eq!((undone.restored, undone.left, errors.len()), (WRITES, None, 0));
+    assert!(undone.why.contains("is changing settings"), "{}", undone.why);
+    assert!((WAIT + 10_000..WAIT + 11_000).contains(&clock.passed()), "{}", clock.passed());
+    assert_eq!(scene.fake.content(), scene.old);
+    drop(held);
+    scene.hold().roll_back(false).unwrap();
     scene.assert_undone();
 }
 
@@ -347,15 +344,25 @@ fn what_apply_itself_could_not_put_back_is_left_to_the_guard_at_once() {
     assert_eq!(scene.waits(), None);
 }
 
+/// Puts something in the place of a file of ours, or this text.
+fn put_instead(file: &Path, damage: &str) {
+    match damage {
+        "gone" => {}
+        "directory" => fs::create_dir_all(file.join("x")).unwrap(),
+        "pipe" => rustix::fs::mkfifoat(rustix::fs::CWD, file, 0o600.into()).unwrap(),
+        text => fs::write(file, text).unwrap(),
+    }
+}
+
 #[test]
 fn a_file_that_is_damaged_cut_or_removed_confirms_nothing_and_is_written_anew() {
-    for damage in [None, Some(""), Some("{\"token\":"), Some("not one\n")] {
+    for damage in ["gone", "", "{\"token\":", "not one\n", "directory", "pipe"] {
         let scene = Waiting::new();
         let file = scene.scratch.state().path().join("deadman.json");
         let whole = fs::read(&file).unwrap();
-        let damaged = || match damage {
-            None => fs::remove_file(&file).unwrap(),
-            Some(text) => fs::write(&file, text).unwrap(),
+        let damaged = || {
+            fs::remove_file(&file).unwrap();
+            put_instead(&file, damage);
         };
         let anew = || {
             assert_eq!(fs::read(&file).unwrap(), whole, "{damage:?}");
@@ -378,7 +385,15 @@ fn a_file_that_is_damaged_cut_or_removed_confirms_nothing_and_is_written_anew() 
 #[test]
 fn journals_that_are_damaged_or_removed_are_written_anew_and_undone_from() {
     type Harm = fn(&Path);
-    let harms: [Harm; 4] = [
+    let harms: [Harm; 6] = [
+        |state| {
+            fs::remove_file(state.join("journal-0001")).unwrap();
+            put_instead(&state.join("journal-0001"), "directory");
+        },
+        |state| {
+            fs::remove_file(state.join("journal-0001")).unwrap();
+            put_instead(&state.join("journal-0001"), "pipe");
+        },
         |state| fs::remove_dir_all(state).unwrap(),
         |state| fs::remove_file(state.join("journal-0001")).unwrap(),
         |state| fs::write(state.join("journal-0001"), "{\"format\":").unwrap(),

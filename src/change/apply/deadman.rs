@@ -117,8 +117,8 @@ enum Turn {
     Settled,
     /// The lock is the guard's.
     Locked(Lock),
-    /// Nobody can have the lock, for this reason: the state directory is gone and can't be made anew,
-    /// or can't be used.
+    /// The lock is not to be had, for this reason: the state directory is gone and can't be made anew,
+    /// or can't be used; or somebody has the lock for good.
     Alone(Error),
 }
 
@@ -280,7 +280,7 @@ impl Guard<'_> {
             {
                 return Some(Reason::Lost(why));
             }
-            self.clock.sleep(LOOK);
+            self.clock.sleep(if known.is_complete() { LOOK } else { LOOK / 2 });
         }
     }
 
@@ -390,10 +390,12 @@ impl Guard<'_> {
             };
             let armed = &known.armed;
             let waited = self.clock.boottime().saturating_sub(begun);
-            if let LockRefused::Unusable(why) = refused
-                && waited > LET_GO
-                && known.leads_back()
-            {
+            let (patience, why) = match refused {
+                LockRefused::Unusable(why) => (LET_GO, why),
+                // Whoever of us has it is ended by then; so it is nobody whom that would help against.
+                LockRefused::Busy(why) => (GRACE + LET_GO, why),
+            };
+            if waited > patience && known.leads_back() {
                 return Turn::Alone(why);
             }
             if self.is_due(armed)
@@ -453,6 +455,12 @@ fn unconfirmed(state: &StateDir) -> Result<Option<Armed>> {
             undoing: None,
         })
     }))
+}
+
+/// Waits until the guard has the journals of what was just made in memory: it looks for them twice in
+/// [`LOOK`] until it has.
+pub fn await_memory() {
+    clock::sleep(LOOK);
 }
 
 /// Waits a moment for the guard to write the files of a change anew that are damaged or gone.

@@ -36,6 +36,11 @@ impl Memory {
         self.is_whole = !is_at_it;
     }
 
+    /// True if all that is to be remembered is; of a trial nothing is.
+    pub(super) fn is_complete(&self) -> bool {
+        self.is_whole || self.armed.holder.is_some()
+    }
+
     /// Forgets the journals that are undone by now.
     pub(super) fn take_in_anew(&mut self, state: &StateDir) {
         if let Ok(now) = state.copies(self.armed.token) {

@@ -3,10 +3,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "our own files, never the router's settings")]
 
-use std::fs;
-
 use super::journal::Journal;
-use super::{Lock, StateDir, replace};
+use super::{Lock, StateDir, make_way, read_own, replace};
 use crate::error::Result;
 
 /// A journal as its file was when nobody was at it.
@@ -27,7 +25,7 @@ impl StateDir {
         journals.retain(|journal| journal.header.guarded == Some(token) && !journal.is_kept);
         // One that goes in this moment is nobody's any more.
         let copied = |journal: Journal| {
-            Some(Copied { bytes: fs::read(self.file(journal.number)).ok()?, journal })
+            Some(Copied { bytes: read_own(&self.file(journal.number)).ok()?, journal })
         };
         Ok(journals.into_iter().filter_map(copied).collect())
     }
@@ -35,7 +33,7 @@ impl StateDir {
     /// True if the journal's file still has all that was in it. Lines are only ever added.
     #[must_use]
     pub fn has(&self, copied: &Copied) -> bool {
-        let file = fs::read(self.file(copied.journal.number));
+        let file = read_own(&self.file(copied.journal.number));
         file.is_ok_and(|now| now.starts_with(&copied.bytes))
     }
 
@@ -53,6 +51,8 @@ impl StateDir {
             copied.journal.number = self.newest_journal()? + 1;
         }
         let path = self.file(copied.journal.number);
-        replace(&path, &copied.bytes, 0o644).map_err(|e| self.refused("write", &path, &e))
+        make_way(&path)
+            .and_then(|()| replace(&path, &copied.bytes, 0o644))
+            .map_err(|e| self.refused("write", &path, &e))
     }
 }

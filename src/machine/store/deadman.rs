@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check::{checked, with_check};
 use super::journal::JournalLine;
-use super::{Lock, StateDir, write_atomically};
+use super::{Lock, StateDir, make_way, read_own, write_atomically};
 use crate::error::Result;
 use crate::model::identity::HostIdentity;
 
@@ -143,7 +143,7 @@ impl StateDir {
     }
 
     fn read_small<T: DeserializeOwned>(&self, path: &Path) -> Result<Option<T>> {
-        match fs::read(path) {
+        match read_own(path) {
             Ok(bytes) => {
                 // Earlier versions wrote the JSON alone, which a line with a checksum is not.
                 let json = bytes.strip_suffix(b"\n").and_then(checked).unwrap_or(&bytes);
@@ -156,11 +156,13 @@ impl StateDir {
 
     fn write_small(&self, path: &Path, value: &impl Serialize) -> Result<()> {
         let bytes = with_check(value).map_err(|e| self.refused("write", path, &e.into()))?;
-        write_atomically(path, &bytes).map_err(|e| self.refused("write", path, &e))
+        make_way(path)
+            .and_then(|()| write_atomically(path, &bytes))
+            .map_err(|e| self.refused("write", path, &e))
     }
 
     fn remove_small(&self, path: &Path) -> Result<()> {
-        match fs::remove_file(path) {
+        match make_way(path).and_then(|()| fs::remove_file(path)) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(self.refused("remove", path, &e)),
             _ => Ok(()),
         }

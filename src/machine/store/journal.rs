@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check::{checked, with_check};
 use super::damaged::Damaged;
-use super::{Lock, StateDir, sync_directory, words};
+use super::{Lock, StateDir, read_own, sync_directory, words};
 use crate::error::{Error, Result};
 use crate::model::identity::HostIdentity;
 use crate::model::knob::Knob;
@@ -395,7 +395,7 @@ impl StateDir {
                 continue;
             }
             let Some((number, is_aside)) = numbered(&name) else { continue };
-            let content = match fs::read(&path) {
+            let content = match read_own(&path) {
                 Ok(content) => content,
                 // Another process finished it just now.
                 Err(e) if e.kind() == io::ErrorKind::NotFound => continue,

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use super::{StateDir, words};
+use super::{StateDir, read_own, words};
 use crate::error::{Error, Result};
 
 /// The exclusive right to change settings; given back when it is dropped.
@@ -137,7 +137,7 @@ impl StateDir {
     #[must_use]
     pub fn lock_holder(&self) -> Option<(u32, String)> {
         let path = self.path().join("lock");
-        let text = fs::read_to_string(&path).ok()?;
+        let text = String::from_utf8(read_own(&path).ok()?).ok()?;
         let mut lines = text.lines();
         if let Some(pid) = lines.next().and_then(|pid| pid.parse().ok()) {
             return Some((pid, lines.next().unwrap_or_default().to_owned()));

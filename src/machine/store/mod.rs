@@ -258,6 +258,24 @@ pub fn read_from(
     Ok(bytes)
 }
 
+/// Content of a file of ours in the state directory. What has its name and is no regular file is not
+/// waited for: it is damaged, as one with another content is.
+fn read_own(path: &Path) -> io::Result<Vec<u8>> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let mut file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let mut bytes = Vec::new();
+    if file.metadata()?.is_file() {
+        file.read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
+}
+
+/// Makes way for a file of ours where a directory has its name.
+fn make_way(path: &Path) -> io::Result<()> {
+    let is_dir = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir());
+    if is_dir { fs::remove_dir_all(path) } else { Ok(()) }
+}
+
 /// Replaces a file as a whole: whoever reads it, also after a power cut, finds the old content or
 /// the new one. The directory must exist.
 ///
