@@ -25,6 +25,34 @@ fn unknown_flags_and_values_are_usage_errors() {
 }
 
 #[test]
+fn without_proc_that_is_said_and_not_that_nothing_was_found() {
+    need_root!();
+    let place = Place::new("no-proc");
+    for line in [
+        "show",
+        "check",
+        "check --losses",
+        "plan --sample 0 -o p.toml",
+        "record --seconds 0.2",
+        "top --once",
+        "bench nat --seconds 0.1",
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        if !program::has(words[0]) {
+            continue;
+        }
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", "umount -l /proc && exec \"$0\" \"$@\""]);
+        command.arg(program::path()).args(words).current_dir(&place.dir);
+        command.env("LINERATE_STATE_DIR", place.dir.join("state")).env("COLUMNS", "200");
+        let output = command.output().unwrap();
+        refused(&output, 5, &["/proc is not mounted", "hint: mount -t proc proc /proc"]);
+        assert!(output.stdout.is_empty(), "{line}");
+    }
+    assert!(!place.dir.join("p.toml").exists());
+}
+
+#[test]
 fn loads_that_can_not_be_made_are_usage_errors() {
     if lacks("tune") {
         return;
