@@ -1,8 +1,6 @@
 //! Copies of the journals of a change that waits, in its guard's memory: should their files be removed
 //! or damaged meanwhile, they are written anew.
 
-#![expect(clippy::disallowed_methods, reason = "our own files, never the router's settings")]
-
 use super::journal::Journal;
 use super::{Lock, StateDir, make_way, read_own, replace};
 use crate::error::Result;
