@@ -760,9 +760,20 @@ mod tests {
     #[test]
     fn the_documentation_tells_this_version_and_every_request() {
         let told = include_str!("../../../docs/agent.md");
-        let version = VERSION.to_string();
-        for sentence in ["Version #. TCP", "`linerate-agent # ", "`linerate-controller # "] {
-            assert!(told.contains(&sentence.replace('#', &version)), "{sentence}");
+        let version = u64::from(VERSION);
+        let times = [UNPROVEN, GREETING_PATIENCE, SILENCE].map(|time| time.as_secs());
+        let [proof, greeting, silence] = times;
+        for (sentence, number) in [
+            ("Version #. TCP", version),
+            ("`linerate-agent # ", version),
+            ("`linerate-controller # ", version),
+            ("an agent # s for a proof", proof),
+            ("a controller # s for each part", greeting),
+            ("an agent # s of a controller's silence", silence),
+            ("# s after the controller went silent", silence),
+            ("without a word for less than # s", silence),
+        ] {
+            assert!(told.contains(&sentence.replace('#', &number.to_string())), "{sentence}");
         }
         let untold: Vec<&str> =
             REQUESTS.into_iter().filter(|word| !told.contains(&format!("`{word}"))).collect();
