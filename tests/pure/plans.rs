@@ -268,6 +268,20 @@ fn what_an_expert_expects_of_routers_whose_tuning_was_published() {
 }
 
 #[test]
+fn a_few_settings_that_bring_nearly_all_of_it_are_the_plan() {
+    // PPPoE on a card of twelve queues uses one of them: its mask matters, not 24 lines.
+    let pppoe = proposals(one("accel-pppoe/pppoe").chosen());
+    assert!(pppoe.len() <= 6, "{pppoe:#?}");
+}
+
+#[test]
+fn what_comes_in_on_one_cpu_goes_to_the_same_others() {
+    let r4 = one("bpi-r4-mt76-tx/mt76-tx-cpu3");
+    let all = proposals(r4.chosen());
+    assert_eq!(cpus(r4, &rps("eth0")), cpus(r4, &rps("eth1")), "{all:#?}");
+}
+
+#[test]
 fn an_idle_port_and_one_for_management_get_nothing() {
     for packets in [0, 900_000] {
         let mut snapshot = one(CM4).snapshot.clone();

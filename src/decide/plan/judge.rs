@@ -93,4 +93,19 @@ impl<'a> Judge<'a> {
         }
         (middle, any)
     }
+
+    /// The same over all patterns at once (geometric mean), so that one direction makes up for
+    /// another.
+    pub(crate) fn below_on_the_whole(&self, one: &Judged, other: &Judged) -> (f64, f64) {
+        let mut worlds: Vec<(f64, f64)> = vec![(0.0, 0.0); self.worlds.len()];
+        for ((world, own), (_, theirs)) in self.figures(one).zip(self.figures(other)) {
+            if let Some((sum, patterns)) = worlds.get_mut(world).filter(|_| theirs > 0.0) {
+                *sum += (own / theirs).max(1e-9).ln();
+                *patterns += 1.0;
+            }
+        }
+        let below = |(sum, patterns): &(f64, f64)| 1.0 - (sum / f64::max(*patterns, 1.0)).exp();
+        let any = worlds.iter().map(below).fold(0.0, f64::max);
+        (worlds.first().map_or(0.0, below).max(0.0), any)
+    }
 }

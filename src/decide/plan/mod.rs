@@ -44,6 +44,7 @@ mod pose;
 mod problem;
 mod profile;
 mod recipe;
+mod regret;
 mod search;
 mod spread;
 #[cfg(test)]

@@ -15,21 +15,8 @@ use std::collections::BTreeMap;
 use super::cost::prediction;
 use super::index::{Bug, IxVec, LineIx, OfLines, OfQueues, PlaceIx, QueueIx};
 use super::judge::{Judge, Judged};
-use super::problem::{Line, Mask, Placement, Problem, Queue};
+use super::problem::{Mask, Placement, Problem, Queue};
 
-/// Regret in a world around the middle counts this much of that in the middle one.
-const AROUND: f64 = 0.2;
-/// Regrets this close together are equal; then the simplest wins.
-const EQUAL: f64 = 0.02;
-/// A state that is set already stays as long as it is not worse than the best by more.
-const STAYS: f64 = 0.02;
-/// A placement whose masks follow no one pattern has to be better than one with a pattern by more.
-const RAGGED: f64 = 0.02;
-/// Each setting has to bring so much, up to a number of them.
-const EFFORT: f64 = 0.001;
-const MOST_EFFORT: f64 = 0.03;
-/// A loss below the floor that peers are counts this much more.
-const SHORT: f64 = 2.0;
 /// Distance that the answer may stay below a peer in the middle world ...
 pub(crate) const BELOW: f64 = 0.02;
 /// ... and in any.
@@ -114,27 +101,31 @@ pub(crate) fn is_carried(problem: &Problem) -> Result<bool, Bug> {
     Ok(!problem.is_of_senders(&today)? && judge.is_carried(&judge.judge(&today)?.rates))
 }
 
-struct Search<'a> {
-    judge: Judge<'a>,
-    pool: Vec<Judged>,
+pub(super) struct Search<'a> {
+    pub(super) judge: Judge<'a>,
+    pub(super) pool: Vec<Judged>,
     known: BTreeMap<Placement, ()>,
     judged: u64,
     /// Placements that may still be judged.
-    left: usize,
+    pub(super) left: usize,
+    /// And so many more when it comes to choose the simplest.
+    pub(super) spare: usize,
     /// True of queues that packets come in on.
-    busy: IxVec<OfQueues, bool>,
+    pub(super) busy: IxVec<OfQueues, bool>,
     /// True of lines that have work.
-    works: IxVec<OfLines, bool>,
+    pub(super) works: IxVec<OfLines, bool>,
 }
 
 impl<'a> Search<'a> {
-    fn new(judge: Judge<'a>) -> Self {
+    pub(super) fn new(judge: Judge<'a>) -> Self {
         let problem = judge.problem;
         let (places, ways) = (problem.places.len(), problem.ways.len().max(1));
         let one = 20 * problem.streams.len() * ways
             + 12 * places * ways * judge.worlds.len()
             + problem.lines.len() * ways;
-        let left = (BUDGET / one.max(1)).max(40);
+        let all = (BUDGET / one.max(1)).max(40);
+        let spare = all / 4;
+        let left = all - spare;
         let mut busy = IxVec::from_fn(problem.queues.len(), |_| false);
         for stream in &problem.streams {
             if stream.rate.iter().any(|rate| rate.data + rate.acks > 0.0)
@@ -144,26 +135,35 @@ impl<'a> Search<'a> {
             }
         }
         let works = problem.lines.ids().map(|line| problem.works(line) != Ok(false)).collect();
-        Self { judge, pool: Vec::new(), known: BTreeMap::new(), judged: 0, left, busy, works }
+        Self {
+            judge,
+            pool: Vec::new(),
+            known: BTreeMap::new(),
+            judged: 0,
+            left,
+            spare,
+            busy,
+            works,
+        }
     }
 
     /// Queues that packets come in on and that may be steered.
-    fn steered(&self) -> impl Iterator<Item = (QueueIx, &'a Queue)> + '_ {
+    pub(super) fn steered(&self) -> impl Iterator<Item = (QueueIx, &'a Queue)> + '_ {
         let busy = self.problem().queues.each().zip(self.busy.iter()).filter(|(_, busy)| **busy);
         busy.map(|(queue, _)| queue).filter(|(_, q)| q.unsteered.is_none() && q.has_mask)
     }
 
-    fn problem(&self) -> &'a Problem {
+    pub(super) fn problem(&self) -> &'a Problem {
         self.judge.problem
     }
 
-    fn look(&mut self, placement: &Placement) -> Result<Judged, Bug> {
+    pub(super) fn look(&mut self, placement: &Placement) -> Result<Judged, Bug> {
         self.judged += 1;
         self.left = self.left.saturating_sub(1);
         self.judge.judge(placement)
     }
 
-    fn keep(&mut self, judged: Judged) {
+    pub(super) fn keep(&mut self, judged: Judged) {
         if self.known.insert(judged.placement.clone(), ()).is_none() {
             self.pool.push(judged);
         }
@@ -205,7 +205,7 @@ impl<'a> Search<'a> {
     }
 
     /// True if the placement may be set: parts that are as they are today may stay.
-    fn is_allowed(&self, placement: &Placement) -> Result<bool, Bug> {
+    pub(super) fn is_allowed(&self, placement: &Placement) -> Result<bool, Bug> {
         let problem = self.problem();
         let mut roams = None;
         for (index, line) in problem.lines.each() {
@@ -255,7 +255,7 @@ impl<'a> Search<'a> {
 
     /// Places that a line may be put on: on its card's own memory node where that has any, for each
     /// packet was written there (Documentation/networking/scaling.rst).
-    fn for_line(&self, line: LineIx) -> Result<Vec<PlaceIx>, Bug> {
+    pub(super) fn for_line(&self, line: LineIx) -> Result<Vec<PlaceIx>, Bug> {
         let problem = self.problem();
         let node = problem.lines.at(line)?.node;
         self.near(node)
@@ -338,7 +338,7 @@ impl<'a> Search<'a> {
     }
 
     /// Sets the masks of all queues by a pattern, and no device above steers again.
-    fn masks(&self, placement: &mut Placement, pattern: Pattern) -> Result<(), Bug> {
+    pub(super) fn masks(&self, placement: &mut Placement, pattern: Pattern) -> Result<(), Bug> {
         let problem = self.problem();
         for queue in problem.queues.ids() {
             let mask = self.mask(placement, queue, pattern)?;
@@ -351,7 +351,12 @@ impl<'a> Search<'a> {
     }
 
     /// The mask of a queue by a pattern; off where nothing is left of it.
-    fn mask(&self, placement: &Placement, queue: QueueIx, pattern: Pattern) -> Result<Mask, Bug> {
+    pub(super) fn mask(
+        &self,
+        placement: &Placement,
+        queue: QueueIx,
+        pattern: Pattern,
+    ) -> Result<Mask, Bug> {
         let problem = self.problem();
         let it = problem.queues.at(queue)?;
         if it.unsteered.is_some() || !it.has_mask {
@@ -516,246 +521,11 @@ impl<'a> Search<'a> {
         }
         Ok(all)
     }
-
-    /// The least regret, and close to it the simplest; what is set already stays where it is hardly
-    /// worse.
-    fn choose(&mut self, peers: &[Placement]) -> Result<Judged, Bug> {
-        let today = self.problem().today();
-        let mut floors = Vec::new();
-        for peer in peers {
-            if !self.problem().is_of_senders(peer)? {
-                floors.push(self.judge.judge(peer)?);
-            }
-        }
-        let mut best: Vec<f64> = Vec::new();
-        for judged in self.pool.iter().chain(&floors) {
-            for (at, (_, figure)) in self.judge.figures(judged).enumerate() {
-                match best.get_mut(at) {
-                    Some(most) => *most = most.max(figure),
-                    None => best.push(figure),
-                }
-            }
-        }
-        let loss = |search: &Self, judged: &Judged| -> Result<f64, Bug> {
-            let judge = &search.judge;
-            let worst = judge.figures(judged).zip(&best).fold(0.0_f64, |worst, (own, most)| {
-                let regret = if *most > 0.0 { 1.0 - own.1 / most } else { 0.0 };
-                worst.max(if own.0 == 0 { regret } else { AROUND * regret })
-            });
-            let ragged = if search.is_patterned(&judged.placement)? { 0.0 } else { RAGGED };
-            let effort = EFFORT * search.changes(&judged.placement, &today) as f64;
-            // How far below a peer, counted from what is allowed.
-            let short = floors.iter().fold(0.0_f64, |worst, floor| {
-                let (middle, any) = judge.below(judged, floor);
-                worst.max(middle - BELOW).max(any - FAR_BELOW)
-            });
-            Ok(worst + ragged + effort.min(MOST_EFFORT) + SHORT * short)
-        };
-        let mut rated = Vec::new();
-        for judged in &self.pool {
-            rated.push((loss(self, judged)?, judged));
-        }
-        let least = rated.iter().map(|(loss, _)| *loss).fold(f64::INFINITY, f64::min);
-        let stays =
-            rated.iter().find(|(loss, judged)| judged.placement == today && *loss <= least + STAYS);
-        if let Some((_, judged)) = stays {
-            return Ok((*judged).clone());
-        }
-        let mut simplest: Option<(f64, Judged)> = None;
-        for (_, judged) in rated.iter().filter(|(loss, _)| *loss <= least + EQUAL) {
-            let cost = self.complexity(judged)?;
-            let better = match &simplest {
-                None => true,
-                Some((least, other)) => {
-                    cost < least - 1e-9
-                        || (cost < least + 1e-9 && judged.score > other.score + 1e-9)
-                }
-            };
-            if better {
-                simplest = Some((cost, (*judged).clone()));
-            }
-        }
-        let Some((mut cost, mut chosen)) = simplest else { return self.look(&today) };
-        // Each thing as it is today, or tidier, where that is as good.
-        loop {
-            let before = cost;
-            for simpler in self.simpler(&chosen.placement, &today)? {
-                if self.left == 0 || !self.is_allowed(&simpler)? {
-                    continue;
-                }
-                let judged = self.look(&simpler)?;
-                let own = self.complexity(&judged)?;
-                if own < cost - 1e-9 && loss(self, &judged)? <= least + EQUAL {
-                    (cost, chosen) = (own, judged);
-                    break;
-                }
-            }
-            if cost >= before {
-                return Ok(chosen);
-            }
-        }
-    }
-
-    /// Takes away each mask of the very CPU that the queue's packets come in on: a detour that brings
-    /// nothing.
-    fn tidy(&self, placement: &mut Placement) -> Result<(), Bug> {
-        for (index, queue) in self.steered() {
-            let Some(line) = queue.line else { continue };
-            let mask = placement.masks.at_mut(index)?;
-            if mask.len() == 1 && mask.first() == placement.lines.at(line)?.as_ref() {
-                mask.clear();
-            }
-        }
-        Ok(())
-    }
-
-    /// Placements that differ from this one in one thing: that thing as it is today, one pattern
-    /// for a card, or a line off the housekeeping CPU or beside its pair.
-    fn simpler(&self, from: &Placement, today: &Placement) -> Result<Vec<Placement>, Bug> {
-        let mut all = Vec::new();
-        let problem = self.problem();
-        for pattern in Pattern::ALL {
-            let mut alike = from.clone();
-            self.masks(&mut alike, pattern)?;
-            alike.uppers.clone_from(&from.uppers);
-            all.push(alike);
-        }
-        let mut devices: Vec<&str> = problem.queues.iter().map(|q| q.device.as_str()).collect();
-        devices.dedup();
-        for device in devices {
-            let mut as_today = from.clone();
-            for (index, queue) in problem.queues.each().filter(|(_, q)| q.device == device) {
-                as_today.masks.at_mut(index)?.clone_from(&queue.before);
-            }
-            all.push(as_today);
-            for pattern in Pattern::ALL {
-                let mut other = from.clone();
-                for (index, _) in problem.queues.each().filter(|(_, q)| q.device == device) {
-                    let mask = self.mask(from, index, pattern)?;
-                    *other.masks.at_mut(index)? = mask;
-                }
-                all.push(other);
-            }
-        }
-        for (index, line) in problem.lines.each().filter(|(_, line)| !line.fixed) {
-            let mut other = from.clone();
-            *other.lines.at_mut(index)? = *today.lines.at(index)?;
-            all.push(other);
-            let at = *from.lines.at(index)?;
-            for pair in problem.lines_of(&line.device).filter(|pair| *pair != index) {
-                if problem.lines.at(pair)?.pair == line.pair {
-                    let mut beside = from.clone();
-                    *beside.lines.at_mut(index)? = *from.lines.at(pair)?;
-                    all.push(beside);
-                }
-            }
-            if at.is_some() && at == problem.housekeeping {
-                for place in self.for_line(index)?.into_iter().take(16) {
-                    let mut moved = from.clone();
-                    *moved.lines.at_mut(index)? = Some(place);
-                    all.push(moved);
-                }
-            }
-        }
-        Ok(all)
-    }
-
-    /// True if one rule makes all masks that there are.
-    fn is_patterned(&self, placement: &Placement) -> Result<bool, Bug> {
-        let mut masks = Vec::new();
-        for (index, _) in self.steered() {
-            let mask = placement.masks.at(index)?;
-            if !mask.is_empty() {
-                masks.push((index, mask));
-            }
-        }
-        if masks.iter().all(|(_, mask)| mask.len() == 1) {
-            return Ok(true);
-        }
-        for pattern in Pattern::ALL {
-            let mut follows = true;
-            for (index, mask) in &masks {
-                follows = follows && self.mask(placement, *index, pattern)? == **mask;
-            }
-            if follows {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Number of settings in which two placements differ.
-    fn changes(&self, one: &Placement, other: &Placement) -> usize {
-        let lines = one.lines.iter().zip(other.lines.iter()).filter(|(a, b)| a != b).count();
-        let masks = one.masks.iter().zip(other.masks.iter()).filter(|(a, b)| a != b).count();
-        let uppers = one.uppers.iter().zip(other.uppers.iter()).filter(|(a, b)| a != b).count();
-        lines + masks + uppers
-    }
-
-    /// Amount that there is to set, to read and to explain.
-    fn complexity(&self, judged: &Judged) -> Result<f64, Bug> {
-        let problem = self.problem();
-        let placement = &judged.placement;
-        let mut cost = 0.0;
-        let mut pairs: BTreeMap<(&str, u32), Option<PlaceIx>> = BTreeMap::new();
-        // The lines of a card's one queue have nothing to be alike to.
-        let several = |line: &Line| {
-            problem.lines.iter().any(|other| other.device == line.device && other.pair != line.pair)
-        };
-        let bigs = problem.places.iter().any(|p| p.usable && !p.big);
-        for (index, line) in problem.lines.each() {
-            let at = *placement.lines.at(index)?;
-            cost += if at == line.home { 0.0 } else { 1.0 };
-            let works = *self.works.at(index)?;
-            let Some(place) = at.filter(|_| works && !line.fixed) else { continue };
-            if bigs && !problem.places.at(place)?.big {
-                cost += 2.0;
-            }
-            if problem.housekeeping == Some(place) && problem.usable().count() > 2 {
-                cost += 1.5;
-            }
-            let first = *pairs.entry((&line.device, line.pair)).or_insert(at);
-            cost += if first == at || !several(line) { 0.0 } else { 1.0 };
-        }
-        let mut shapes: BTreeMap<&str, usize> = BTreeMap::new();
-        // What comes in on one CPU goes to the same others.
-        let mut targets: BTreeMap<Option<PlaceIx>, &Mask> = BTreeMap::new();
-        for (index, queue) in problem.queues.each() {
-            let mask = placement.masks.at(index)?;
-            cost += if *mask == queue.before { 0.0 } else { 1.0 };
-            if !*self.busy.at(index)? {
-                continue;
-            }
-            let first = *shapes.entry(&queue.device).or_insert(mask.len());
-            cost += if first == mask.len() { 0.0 } else { 2.0 };
-            if mask.is_empty() {
-                continue;
-            }
-            cost += 0.5;
-            for place in mask {
-                if bigs && !problem.places.at(*place)?.big {
-                    cost += 0.5;
-                }
-            }
-            let at = queue.line.map(|l| placement.lines.at(l)).transpose()?.copied().flatten();
-            // All but the poller's CPU, all, and one are easily explained; anything else is not.
-            let usable = problem.usable().count();
-            let plain = mask.len() == 1
-                || mask.len() == usable
-                || (mask.len() + 1 == usable && at.is_some_and(|at| !mask.contains(&at)));
-            cost += if plain { 0.0 } else { 0.25 };
-            cost += if *targets.entry(at).or_insert(mask) == mask { 0.0 } else { 1.0 };
-        }
-        for (index, upper) in problem.uppers.each() {
-            cost += if *placement.uppers.at(index)? == upper.before { 0.0 } else { 1.0 };
-        }
-        Ok(cost)
-    }
 }
 
 /// Rule by which the masks of queues are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Pattern {
+pub(super) enum Pattern {
     Off,
     All,
     Others,
@@ -768,7 +538,7 @@ enum Pattern {
 }
 
 impl Pattern {
-    const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Off,
         Self::Others,
         Self::OtherCores,
