@@ -297,7 +297,7 @@ cat /out/lateness
     assert_eq!(code("memory"), 137, "memory did not run out");
     let times: Vec<u64> =
         outcome.text("clock").split_whitespace().map(|n| n.parse().unwrap()).collect();
-    assert!(times[1] - times[0] <= 7, "{times:?}: it waited for the wall clock");
+    assert!(times[1] - times[0] < 20, "{times:?}: it waited for the wall clock");
     assert_same(&outcome, "before", "after-clock");
 
     assert!([0, 2, 5, 7].contains(&code("apply-without-cpu")), "{}", outcome.output);
