@@ -60,6 +60,19 @@ impl ForwardPath {
             || (self.nftables.is_none() && self.asks_for_offload())
     }
 
+    /// Rules that an IPv4 packet of an established connection meets at most: those of nftables, and
+    /// those of the old iptables. Where it was not counted how far such a packet gets, all that
+    /// forwarded packets may meet.
+    #[must_use]
+    pub fn rules_met(&self) -> (u32, u32) {
+        let new =
+            self.nftables.as_ref().map_or(0, |n| n.established_rules.unwrap_or(n.forward_rules));
+        // Rules of NAT see the first packet of a connection only.
+        let tables = self.iptables_rules.iter().filter(|t| !t.ipv6 && t.table != "nat");
+        let old = tables.map(|t| t.established_rules.unwrap_or(t.forward_rules));
+        (new, old.fold(0, u32::saturating_add))
+    }
+
     /// True if OpenWrt's firewall is told to offload flows.
     #[must_use]
     pub fn asks_for_offload(&self) -> bool {

@@ -85,7 +85,8 @@ pub(super) fn base(
     } else {
         add(costs.nat, "routing with NAT (assumed: the rules can't be seen)")
     };
-    let rules = path.nftables.as_ref().map_or(0, |n| n.forward_rules);
+    let (new, old) = path.rules_met();
+    let rules = new.saturating_add(old);
     if rules > 0 && !in_software {
         cost += add(costs.rule * f64::from(rules), &format!("{rules} rules"));
     }

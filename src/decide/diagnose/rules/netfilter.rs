@@ -76,11 +76,7 @@ fn rules(subject: &Subject<'_>) -> Looked {
         return Err("the rules can't be read".into());
     }
     let exact = path.nftables.as_ref().and_then(|n| n.established_rules);
-    let nft = exact.or(path.nftables.as_ref().map(|n| n.forward_rules)).unwrap_or(0);
-    // Rules of NAT see the first packet of a connection only.
-    let tables = path.iptables_rules.iter().filter(|t| !t.ipv6 && t.table != "nat");
-    let old = tables.map(|t| t.established_rules.unwrap_or(t.forward_rules));
-    let old = old.fold(0, u32::saturating_add);
+    let (nft, old) = path.rules_met();
     let all = nft.saturating_add(old);
     if all < AS_MUCH_AS_NAT / 5 || subject.forwards() == Some(false) {
         return Ok(Vec::new());

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::measurement::Direction;
-use crate::model::path::{Flowtable, Nftables};
+use crate::model::path::{Flowtable, IptablesTable, Nftables};
 use crate::model::plan::NotMade;
 use crate::model::stack::{Layer, Role, Side};
 
@@ -155,6 +155,38 @@ fn r76s_works_on_the_big_cpus_and_steers_once() {
     assert!((cost("eth0").cost - 0.65).abs() < 1e-9, "{}", cost("eth0").words);
     assert!((cost("eth1").cost - 0.45).abs() < 1e-9, "{}", cost("eth1").words);
     assert!(not_made(&made, "flow-offload").contains("software offload is on already"));
+}
+
+/// Thousands of rules for new connections below the one that accepts established ones cost nothing:
+/// taken for met, they would make the hand-off look cheap.
+#[test]
+fn rules_cost_as_far_as_packets_of_established_connections_meet_them() {
+    let irqs = vec![irq(20, "eth0", 0, IrqRole::Combined, "0", "0-1")];
+    let mut snapshot = machine(cpus(&[1024; 2]), vec![pci("eth0")], irqs);
+    let mut cost = |nft: Option<u32>, old: Option<u32>| {
+        let path = &mut snapshot.path;
+        path.nftables = Some(Nftables {
+            forward_rules: 3000,
+            established_rules: nft,
+            nat: true,
+            ..Nftables::default()
+        });
+        path.iptables_rules = vec![IptablesTable {
+            table: "filter".into(),
+            forward_rules: 500,
+            established_rules: old,
+            ..IptablesTable::default()
+        }];
+        stack_cost(&snapshot, &snapshot.netdevs[0], &Costs::DEFAULT).cost
+    };
+    let [all, most, few] =
+        [(None, None), (Some(3000), Some(0)), (Some(2), Some(3))].map(|(n, o)| cost(n, o));
+    let rule = Costs::DEFAULT.rule;
+    assert!(
+        (all - most - 500.0 * rule).abs() < 1e-9,
+        "the old tables' rules cost as much: {all} {most}"
+    );
+    assert!((few - (Costs::DEFAULT.nat + 5.0 * rule)).abs() < 1e-9, "{few}");
 }
 
 #[test]
