@@ -129,7 +129,7 @@ fn a_search_of_few_combinations_ends_within_2_percent_of_the_best() {
     for kind in [Kind::Effects, Kind::Cpus] {
         for noise in [0.02, 0.05] {
             let (alone, among) = reached(kind, &[2, 2, 2], noise, false, 0..20);
-            assert!(alone >= 90.0 && among >= 95.0, "noise {noise}: {alone} %, {among} %");
+            assert!(alone >= 95.0 && among >= 95.0, "noise {noise}: {alone} %, {among} %");
         }
     }
 }
@@ -138,9 +138,18 @@ fn a_search_of_few_combinations_ends_within_2_percent_of_the_best() {
 #[ignore = "slow: make test runs it"]
 fn a_search_of_many_combinations_ends_within_2_percent_of_the_best() {
     let (alone, _) = reached(Kind::Cpus, &[4, 4, 4], 0.02, false, 0..4);
-    assert!(alone > 70.0, "{alone} %");
+    assert!(alone >= 95.0, "{alone} %");
     let (alone, _) = reached(Kind::Effects, &[3, 3, 4, 4, 4], 0.02, true, 0..1);
-    assert!(alone > 99.0, "{alone} %");
+    assert!(alone >= 95.0, "{alone} %");
+}
+
+/// Levels that are good in good company only were never tried in it: of 20 searches 6 ended 5 to 16 %
+/// below the best, with most of their trials spent on what was tied for the first place.
+#[test]
+#[ignore = "slow: make test runs it"]
+fn a_search_of_576_placements_tries_every_cpu_in_good_company() {
+    let (alone, _) = reached(Kind::Cpus, &[24, 24], 0.02, false, 0..2);
+    assert!(alone >= 95.0, "{alone} %");
 }
 
 /// The table of docs/tune.md: cargo test --release --test pure `whole_table` -- --ignored --nocapture

@@ -3,8 +3,8 @@
 //! A combination's response is the sum of what each of its levels does alone, what two levels do
 //! together, what is its own, and a multiple of what a model said of it; each of these is drawn from
 //! a normal law, whose widths are those under which the measurements are most likely (a Gaussian
-//! process over the factors). Every batch has a level of its own, so only differences within it
-//! count. All figures are in units of one measurement's standard deviation.
+//! process over the factors). The level of the batches is a random walk, with a width of its own. All
+//! figures are in units of one measurement's standard deviation.
 //!
 //! Measurements are taken in one after the other: a row of the Cholesky factor each, and for each
 //! point of the pool one further element, by which its estimate and variance are kept up.
@@ -15,7 +15,7 @@ use crate::model::order::InOrder;
 /// Standard deviation of one measurement's logarithm that is assumed before there is any, and how
 /// many measurements that assumption is worth.
 const NOISE: (f64, f64) = (0.02, 4.0);
-/// Variance of the batches' own levels and of what a unit of the prior is worth.
+/// Variance of the first batch's level and of what a unit of the prior is worth.
 const LEVEL: f64 = 1e4;
 const SLOPE: f64 = 25.0;
 /// So many standard deviations from the estimate a measurement counts.
@@ -23,6 +23,9 @@ const FURTHEST: f64 = 4.0;
 /// Shares of the variance that levels alone, pairs of them and single combinations account for.
 const SHAPES: [[f64; 3]; 5] =
     [[0.96, 0.03, 0.01], [0.8, 0.15, 0.05], [0.5, 0.4, 0.1], [0.3, 0.4, 0.3], [0.1, 0.2, 0.7]];
+/// Variances of the change of level from one batch to the next: from a machine that stays alike to one
+/// of which only differences within a batch count.
+const CHANGES: [f64; 4] = [0.1, 1.0, 10.0, 1000.0];
 /// Variances of the responses, as multiples of the noise's: a factor of two from one to the next.
 const SPREADS: usize = 12;
 
@@ -49,6 +52,9 @@ struct Seen {
     y: f64,
 }
 
+/// The widths of all laws: numbers of one of [`SHAPES`], of a spread, and of one of [`CHANGES`].
+type Widths = [usize; 3];
+
 /// The estimates of all points of a pool.
 #[derive(Debug, Clone)]
 pub(super) struct Belief {
@@ -60,9 +66,10 @@ pub(super) struct Belief {
     /// Measurements in the coordinates in which they are independent.
     free: Vec<f64>,
     factors: usize,
-    shape: usize,
-    spread: usize,
+    widths: Widths,
     sigma: f64,
+    /// Level that all measurements are counted from.
+    zero: Option<f64>,
     /// Number of measurements from which the widths are estimated anew.
     refit_at: usize,
     /// Covariance of two points by the number of levels that they share.
@@ -92,7 +99,7 @@ fn choose(n: usize, k: usize) -> f64 {
     (0..k).map(|i| (n - i) as f64 / (i + 1) as f64).product()
 }
 
-fn shared(factors: usize, shape: usize, spread: usize) -> Vec<f64> {
+fn shared(factors: usize, [shape, spread, _]: Widths) -> Vec<f64> {
     let [alone, pairs, own] = SHAPES.get(shape).copied().unwrap_or([1.0, 0.0, 0.0]);
     let variance = 2_f64.powi(i32::try_from(spread).unwrap_or(0));
     let share = |same: usize, order: usize| choose(same, order) / choose(factors, order).max(1.0);
@@ -106,7 +113,7 @@ fn shared(factors: usize, shape: usize, spread: usize) -> Vec<f64> {
 
 impl Belief {
     pub(super) fn new(factors: usize) -> Self {
-        let (shape, spread) = (1, 5);
+        let widths = [1, 5, 1];
         Self {
             pool: Vec::new(),
             seen: Vec::new(),
@@ -114,11 +121,11 @@ impl Belief {
             rows: Vec::new(),
             free: Vec::new(),
             factors,
-            shape,
-            spread,
+            widths,
             sigma: NOISE.0,
+            zero: None,
             refit_at: 8,
-            shared: shared(factors, shape, spread),
+            shared: shared(factors, widths),
         }
     }
 
@@ -163,12 +170,13 @@ impl Belief {
         places.max_by(|(_, a), (_, b)| a.mean.total_cmp(&b.mean)).map(|(at, _)| at)
     }
 
-    /// The point that is expected to gain most over the leader, if it is the better one.
+    /// The point of which one more measurement is expected to gain most over the leader (the
+    /// knowledge gradient): a tie of two that are well known has nothing left to gain.
     pub(super) fn rival(&self, leader: usize, open: impl Fn(usize) -> bool) -> Option<usize> {
         let first = self.pool.get(leader)?;
         let gain = |other: &Place| {
             let both = covariance(&self.shared, first, other) - dot(&first.along, &other.along);
-            let sd = (first.variance + other.variance - 2.0 * both).max(1e-12).sqrt();
+            let sd = ((other.variance - both).abs() / (other.variance + 1.0).sqrt()).max(1e-9);
             expected_gain((other.mean - first.mean) / sd) + sd.ln()
         };
         let places = self.pool.iter().enumerate().filter(|(at, _)| *at != leader && open(*at));
@@ -176,9 +184,15 @@ impl Belief {
         gains.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
     }
 
-    pub(super) fn knows_less(&self, one: usize, other: usize) -> bool {
-        let variance = |at: usize| self.pool.get(at).map_or(0.0, |p| p.variance);
-        variance(one) > variance(other)
+    /// True of a point that was never measured.
+    pub(super) fn is_new(&self, place: usize) -> bool {
+        self.pool.get(place).is_some_and(|p| p.runs == 0)
+    }
+
+    /// True of a point that was never measured and is one change away from another.
+    pub(super) fn is_new_beside(&self, place: usize, other: &[usize]) -> bool {
+        let changes = |p: &Place| p.point.iter().zip(other).filter(|(a, b)| a != b).count();
+        self.is_new(place) && self.pool.get(place).is_some_and(|p| changes(p) == 1)
     }
 
     /// Counts on a measurement of a point in this batch.
@@ -187,24 +201,31 @@ impl Belief {
         self.add_row();
     }
 
-    /// Takes in what was measured of the batch that was counted on. What lies further from the
-    /// estimate than noise and ignorance explain is taken as far as they do: one cell in which the
-    /// machine was busy must not outweigh all others.
+    /// Takes in what was measured of the batch that was counted on. A point that was measured before
+    /// and lies further from its estimate than noise and ignorance explain is taken as far as they
+    /// do: one cell in which the machine was busy must not outweigh all others. The first time
+    /// nobody knows what is far.
     pub(super) fn learn(&mut self, measured: &[(usize, f64)]) {
         self.seen.retain(|s| s.batch != self.batch);
         let before = self.seen.len();
         self.rebuild(before);
         let off = |&(at, y): &(usize, f64)| Some(y - self.sigma * self.pool.get(at)?.mean);
-        let level = median(&measured.iter().filter_map(off).collect::<Vec<_>>()).unwrap_or(0.0);
+        let known = |(at, _): &&(usize, f64)| !self.is_new(*at);
+        let level = median(&measured.iter().filter(known).filter_map(off).collect::<Vec<_>>())
+            .or_else(|| median(&measured.iter().filter_map(off).collect::<Vec<_>>()));
+        let zero = self.zero.or(level).unwrap_or(0.0);
+        self.zero = self.zero.or(level);
         for &(at, y) in measured {
             let Some(place) = self.pool.get_mut(at) else { continue };
             let (mean, sd) = (self.sigma * place.mean, self.sigma * (1.0 + place.variance).sqrt());
-            let y = mean + (y - level - mean).clamp(-FURTHEST * sd, FURTHEST * sd);
+            let expected = level.unwrap_or(0.0) + mean;
+            let most = if place.runs == 0 { f64::INFINITY } else { FURTHEST * sd };
+            let y = expected + (y - expected).clamp(-most, most) - zero;
             place.runs += 1;
             self.seen.push(Seen { place: at, batch: self.batch, y });
         }
         if self.seen.len() >= self.refit_at {
-            self.refit_at = self.seen.len() * 3 / 2;
+            self.refit_at = self.seen.len() * 5 / 4 + 1;
             self.refit();
             self.rebuild(0);
         } else {
@@ -229,7 +250,7 @@ impl Belief {
 
     fn add_row(&mut self) {
         let at = self.rows.len();
-        let Some((row, free)) = self.row(at, &self.shared) else { return };
+        let Some((row, free)) = self.row(at, &self.shared, self.widths) else { return };
         self.rows.push(row);
         self.free.push(free);
         let Some(measured) = self.seen.get(at).and_then(|s| self.pool.get(s.place)).cloned() else {
@@ -244,17 +265,19 @@ impl Belief {
     }
 
     /// Row `at` of the factor and what is new in the measurement.
-    fn row(&self, at: usize, shared: &[f64]) -> Option<(Vec<f64>, f64)> {
+    fn row(&self, at: usize, shared: &[f64], widths: Widths) -> Option<(Vec<f64>, f64)> {
+        let change = CHANGES.get(widths[2]).copied().unwrap_or(1.0);
         let this = self.seen.get(at)?;
         let place = self.pool.get(this.place)?;
         let mut row: Vec<f64> = Vec::with_capacity(at + 1);
         for (other, above) in self.seen.iter().zip(&self.rows) {
-            let level = if other.batch == this.batch { LEVEL } else { 0.0 };
+            let level = LEVEL + change * f64::from(other.batch.min(this.batch));
             let cov = covariance(shared, place, self.pool.get(other.place)?) + level;
             let diagonal = above.last().copied().unwrap_or(1.0);
             row.push((cov - dot(&row, above)) / diagonal);
         }
-        let own = covariance(shared, place, place) + LEVEL + 1.0 - dot(&row, &row);
+        let level = LEVEL + change * f64::from(this.batch);
+        let own = covariance(shared, place, place) + level + 1.0 - dot(&row, &row);
         let diagonal = own.max(1e-9).sqrt();
         let free = (this.y / self.sigma - dot(&row, &self.free)) / diagonal;
         row.push(diagonal);
@@ -272,45 +295,48 @@ impl Belief {
 
     /// Finds widths under which the measurements are likelier.
     fn refit(&mut self) {
-        let mut best = (f64::NEG_INFINITY, self.shape, self.spread, self.sigma);
-        let mut tried: Vec<(usize, usize)> = Vec::new();
+        let mut best = (f64::NEG_INFINITY, self.widths, self.sigma);
+        let mut tried: Vec<Widths> = Vec::new();
         loop {
-            let (_, shape, spread, _) = best;
+            let from = best.1;
+            let [shape, spread, change] = from;
             let near = [
-                (shape, spread),
-                (shape + 1, spread),
-                (shape.wrapping_sub(1), spread),
-                (shape, spread + 1),
-                (shape, spread.wrapping_sub(1)),
+                from,
+                [shape + 1, spread, change],
+                [shape.wrapping_sub(1), spread, change],
+                [shape, spread + 1, change],
+                [shape, spread.wrapping_sub(1), change],
+                [shape, spread, change + 1],
+                [shape, spread, change.wrapping_sub(1)],
             ];
-            let mut moved = false;
-            for (shape, spread) in near {
-                if shape < SHAPES.len() && spread < SPREADS && !tried.contains(&(shape, spread)) {
-                    tried.push((shape, spread));
-                    let (likelihood, sigma) = self.likelihood(shape, spread);
+            for widths in near {
+                let [shape, spread, change] = widths;
+                let is_one = shape < SHAPES.len() && spread < SPREADS && change < CHANGES.len();
+                if is_one && !tried.contains(&widths) {
+                    tried.push(widths);
+                    let (likelihood, sigma) = self.likelihood(widths);
                     if likelihood > best.0 {
-                        best = (likelihood, shape, spread, sigma);
-                        moved = true;
+                        best = (likelihood, widths, sigma);
                     }
                 }
             }
-            if !moved {
+            if best.1 == from {
                 break;
             }
         }
-        (_, self.shape, self.spread, self.sigma) = best;
-        self.shared = shared(self.factors, self.shape, self.spread);
+        (_, self.widths, self.sigma) = best;
+        self.shared = shared(self.factors, self.widths);
     }
 
     /// Logarithm of the likelihood of all measurements, and the noise under which it is largest.
-    fn likelihood(&mut self, shape: usize, spread: usize) -> (f64, f64) {
-        let shared = shared(self.factors, shape, spread);
+    fn likelihood(&mut self, widths: Widths) -> (f64, f64) {
+        let shared = shared(self.factors, widths);
         self.sigma = 1.0;
         self.rows.clear();
         self.free.clear();
         let mut determinant = 0.0;
         for at in 0..self.seen.len() {
-            let Some((row, free)) = self.row(at, &shared) else { break };
+            let Some((row, free)) = self.row(at, &shared, widths) else { break };
             determinant += row.last().copied().unwrap_or(1.0).ln();
             self.rows.push(row);
             self.free.push(free);

@@ -6,11 +6,13 @@
 //!     └── the leader, and those that may yet turn out to be better, until the trials end ◀──┘
 //! ```
 //!
-//! Points that are compared are measured next to each other, as a batch in random order, and only
-//! differences within a batch count: a machine that gets slower misleads nobody. A measurement of
+//! Points that are compared are measured next to each other, as a batch in random order, and batches
+//! are compared only as far as the machine is seen to stay alike from one to the next: one that gets
+//! slower misleads nobody. A measurement of
 //! one point tells of all points that share levels with it (see [`super::belief`]), so the leader is
-//! the point with the highest estimate, and a point is measured for what it is expected to gain over
-//! the leader, if it is the better one.
+//! the point with the highest estimate, and a point is measured for what knowing it better is expected
+//! to gain over the leader. The leader is in every batch, and so are some points that were never
+//! measured and are one change away from the best, whatever is expected of them.
 //!
 //! The point that it ends with was chosen by its results, so those are no estimate of its effect:
 //! that takes an experiment of its own.
@@ -25,6 +27,9 @@ pub type Point = Vec<usize>;
 
 /// Points in a batch: the more, the less of what is measured goes into the batch's own level.
 const BATCH: usize = 8;
+/// Points in a batch that were never measured: those one change away from the best come first, for no
+/// estimate knows a level that is good in good company only, as a CPU that bad company keeps waiting.
+const NEW: usize = 4;
 /// One trial in so many is kept for the last race, and number of points in that: what was measured
 /// least is least known, and one of those may lead by luck.
 const RESERVE: usize = 4;
@@ -107,7 +112,8 @@ impl<'a> Climb<'a> {
         }
         self.belief.begin();
         let mut batch = Vec::new();
-        if self.used == 0 {
+        let begun = self.used > 0;
+        if !begun {
             let promising = self.belief.promising(room);
             let places = self.starts.iter().filter_map(|start| self.belief.find(start));
             let places = places.chain(promising);
@@ -131,20 +137,25 @@ impl<'a> Climb<'a> {
         let open = |place: usize, batch: &[usize]| {
             !batch.contains(&place) && barred.get(place) == Some(&false)
         };
-        let leader = self.belief.leader(|place| open(place, &[]));
-        while let Some(leader) = leader
-            && batch.len() < room
-        {
-            let rival = self.belief.rival(leader, |place| open(place, &batch));
-            // Of the two that are compared, the one of which less is known.
-            let pick = match rival {
-                Some(rival) if batch.contains(&leader) => rival,
-                Some(rival) if self.belief.knows_less(rival, leader) => rival,
-                _ if !batch.contains(&leader) => leader,
-                _ => break,
-            };
-            self.belief.expect(pick);
-            batch.push(pick);
+        if let Some(leader) = self.belief.leader(|place| open(place, &[])) {
+            let best = self.best(LAST);
+            let mut pick = (!batch.contains(&leader)).then_some(leader);
+            while batch.len() < room {
+                let new = batch.iter().filter(|place| self.belief.is_new(**place)).count();
+                if begun && pick.is_none() && new < NEW {
+                    let among = |fits: &dyn Fn(usize) -> bool| {
+                        self.belief.rival(leader, |place| open(place, &batch) && fits(place))
+                    };
+                    let mut near = best.iter();
+                    pick = near
+                        .find_map(|of| among(&|place| self.belief.is_new_beside(place, of)))
+                        .or_else(|| among(&|place| self.belief.is_new(place)));
+                }
+                let rival = || self.belief.rival(leader, |place| open(place, &batch));
+                let Some(next) = pick.take().or_else(rival) else { break };
+                self.belief.expect(next);
+                batch.push(next);
+            }
         }
         if batch.len() < 2 {
             return Vec::new();
