@@ -401,7 +401,7 @@ fn cases() -> Vec<Case> {
         no("lone-cpu", cpus("0-3", "") + FAST + NO_FLOWTABLE + &lines_on("0", "0") + &masks("c")),
         // One cause, one finding.
         no("lone-cpu", cpus("0-1", "") + FAST + NO_FLOWTABLE + &lines_on("0", "0") + &masks("c")),
-        yes("offline-mask", Notice, cpus("0-1", "") + &masks("4")),
+        yes("offline-mask", Info, cpus("0-1", "") + &masks("4")),
         no("offline-mask", cpus("0-1", "") + &masks("2")),
         no("offline-mask", masks("c")),
         yes("decimal-mask", Notice, format!("{}/queues/rx-0/rps_cpus: 15\n/sys/devices/system/cpu/{{0-0}}/x: 0\n", eth(0)) + SIX_CPUS),
@@ -529,6 +529,8 @@ fn cases() -> Vec<Case> {
         no("tso-off", features(true, false, true)),
         yes("checksum-off", Warning, checksums(false, "\"tx-checksum-ip-generic\":{\"active\":true,\"changeable\":true}")),
         yes("checksum-off", Warning, checksums(true, "\"tx-checksum-ipv4\":{\"active\":false,\"changeable\":true}")),
+        // Without them the kernel lets no card segment: one cause.
+        no("tso-off", checksums(true, "\"tx-checksum-ipv4\":{\"active\":false,\"changeable\":true},\"tx-tcp-segmentation\":{\"active\":false,\"changeable\":true}")),
         // One way to fill them in is enough; a card without any is what it is.
         no("checksum-off", checksums(true, "\"tx-checksum-ip-generic\":{\"active\":true,\"changeable\":true},\"tx-checksum-ipv4\":{\"active\":false,\"changeable\":true}")),
         no("checksum-off", checksums(true, "\"tx-checksum-ipv4\":{\"active\":false,\"changeable\":false}")),

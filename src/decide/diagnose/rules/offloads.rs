@@ -124,33 +124,42 @@ fn lro(subject: &Subject<'_>) -> Looked {
 /// netdev_fix_features), so that the others look switched off.
 const FILLED_IN: &[&str] = &["tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"];
 
+/// Cards that could fill in checksums and do not. Those that can't do it for long frames switch it
+/// off by themselves.
+fn unsummed<'a>(subject: &Subject<'a>) -> Vec<&'a NetDev> {
+    let sums = |d: &NetDev| {
+        FILLED_IN.iter().any(|name| feature(d, name).is_some_and(|state| state.active))
+    };
+    let mut found: Vec<&NetDev> = Vec::new();
+    for device in FILLED_IN.iter().flat_map(|name| off(subject, name)) {
+        let known = found.iter().any(|other| other.name == device.name);
+        if !known && device.mtu <= 1500 && !sums(device) {
+            found.push(device);
+        }
+    }
+    found
+}
+
 fn checksum(subject: &Subject<'_>) -> Looked {
     if let Some(why) = blind(subject) {
         return Err(why);
     }
-    // Cards that can't do it for long frames switch it off by themselves.
-    let usual = |d: &&NetDev| d.mtu <= 1500;
-    let sends =
-        |d: &NetDev| FILLED_IN.iter().any(|name| feature(d, name).is_some_and(|f| f.active));
-    let mut sent: Vec<&NetDev> = Vec::new();
-    for device in FILLED_IN.iter().flat_map(|name| off(subject, name)) {
-        if !sends(device) && sent.iter().all(|known| known.name != device.name) {
-            sent.push(device);
-        }
-    }
-    let received = off(subject, "rx-checksum");
+    let sent = unsummed(subject);
+    let mut received = off(subject, "rx-checksum");
+    received.retain(|device| device.mtu <= 1500);
+    let severity = subject.on_router(Severity::Warning);
     let title = |names: &str| format!("the CPU does the checksums of {names}");
-    let found =
-        [(received, "rx-checksumming", "rx on", 0.12), (sent, "tx-checksumming", "tx on", 0.11)];
-    Ok(found
-        .into_iter()
-        .filter_map(|(devices, feature, remedy, rank)| {
-            let devices = devices.into_iter().filter(usual).collect();
-            let severity = subject.on_router(Severity::Warning);
-            let found = together(devices, severity, title, feature, remedy)?;
-            Some(found.rank(rank).sure(Confidence::Likely))
-        })
-        .collect())
+    let sent = together(sent, severity, title, "tx-checksumming", "tx on");
+    let received = together(received, severity, title, "rx-checksumming", "rx on");
+    let one = match (received, sent) {
+        (Some(mut both), Some(sent)) => {
+            both.evidence.extend(sent.evidence);
+            both.remedy.extend(sent.remedy);
+            Some(both)
+        }
+        (received, sent) => received.or(sent),
+    };
+    Ok(one.map(|found| found.rank(0.12).sure(Confidence::Likely)).into_iter().collect())
 }
 
 fn tso(subject: &Subject<'_>) -> Looked {
@@ -159,7 +168,10 @@ fn tso(subject: &Subject<'_>) -> Looked {
     }
     // Realtek's cards come with it off: some of them hang with it (r8169_main.c, rtl_init_one).
     let mut off = off(subject, "tx-tcp-segmentation");
-    off.retain(|device| device.driver.as_deref() != Some("r8169"));
+    // Without checksums there is none, which `checksum-off` tells.
+    let unsummed = unsummed(subject);
+    let told = |device: &NetDev| unsummed.iter().any(|other| other.name == device.name);
+    off.retain(|device| device.driver.as_deref() != Some("r8169") && !told(device));
     let title = |names: &str| format!("TSO is off on {names}");
     let found = together(off, Severity::Notice, title, "tx-tcp-segmentation", "tso on");
     Ok(found.map(|f| f.rank(0.05).sure(Confidence::Likely)).into_iter().collect())

@@ -147,7 +147,11 @@ fn uneven(subject: &Subject<'_>) -> Looked {
         );
     };
     let Some(worse) = subject.misplaced() else { return Ok(Vec::new()) };
-    if is_named(subject, &worse) || super::steering::is_named(subject, &worse) {
+    let told = isolated(subject).unwrap_or_default();
+    if is_named(subject, &worse)
+        || super::steering::is_named(subject, &worse)
+        || told.iter().any(|found| found.cost >= worse.better.cost)
+    {
         return Ok(Vec::new());
     }
     let places = known(subject);
@@ -270,8 +274,11 @@ fn idle(subject: &Subject<'_>) -> Looked {
         (false, false) => format!("CPU {offline} is offline and CPU {isolated} isolated"),
     };
     let title = format!("{what}: all packets are left to CPU {usable}");
+    // Where packets are on them all the same, that comes first.
+    let aside = self::isolated(subject).is_ok_and(|found| !found.is_empty());
     let mut found =
         Found::new(subject.on_router(severity), title).cost(better.cost).sure(Confidence::Likely);
+    found.aside = aside;
     if !offline.is_empty() {
         found = found
             .seen("/sys/devices/system/cpu/present, online", format!("offline: {offline}"))

@@ -97,8 +97,9 @@ fn offline(subject: &Subject<'_>) -> Looked {
     let cost = misplaced.map_or(0.0, |worse| worse.better.cost);
     let severity = match (alone, cost > 0.0) {
         (true, true) => Severity::Warning,
-        (true, false) | (false, true) => Severity::Notice,
-        (false, false) => Severity::Info,
+        (false, true) => Severity::Notice,
+        // Where the plan leaves such masks they do not matter.
+        (_, false) => Severity::Info,
     };
     let mut found = Found::new(subject.on_router(severity), title)
         .cost(cost)
