@@ -1,6 +1,6 @@
 //! Machines that are traps, as text (fixtures/scenes), through discovery: what it must say of them.
 
-mod agreement;
+pub(crate) mod agreement;
 pub(crate) mod check;
 mod owners;
 mod reported;

@@ -63,7 +63,7 @@ fn nothing() -> Candidate {
 }
 
 /// The gain of the plan, and the plan.
-fn gain(snapshot: &Snapshot) -> (Option<Gain>, Option<plan::Planned>) {
+pub(crate) fn gain(snapshot: &Snapshot) -> (Option<Gain>, Option<plan::Planned>) {
     let traffic = Traffic::default();
     let Ok(planned) = plan::planned(snapshot, &traffic, Profile::Router) else {
         return (None, None);
@@ -72,6 +72,16 @@ fn gain(snapshot: &Snapshot) -> (Option<Gain>, Option<plan::Planned>) {
     let now = model.predict(&nothing()).unwrap();
     let then = model.predict(&planned.candidate).unwrap();
     (now.zip(then).and_then(|(now, then)| Gain::of(&now, &then)), Some(planned))
+}
+
+/// True if that is no rounding of the model.
+pub(crate) fn is_clear(gain: &Gain) -> bool {
+    gain.is_any() && gain.times.mid >= 1.15
+}
+
+/// True if hardware forwards nearly all that is bound.
+pub(crate) fn is_by_hardware(snapshot: &Snapshot) -> bool {
+    snapshot.path.bound.as_ref().is_some_and(|b| b.bound > 0 && b.hardware * 10 >= b.bound * 9)
 }
 
 /// Placement findings that say it costs something.
@@ -122,9 +132,9 @@ fn unwell(name: &str, told: &Diagnosis) -> Vec<String> {
 fn disagreements(name: &str, snapshot: &Snapshot, condition: &Condition) -> Vec<String> {
     let (gain, planned) = gain(snapshot);
     let told = misplaced(&check(snapshot, condition));
-    let clear = gain.as_ref().is_some_and(|g| g.is_any() && g.times.mid >= 1.15);
+    let clear = gain.as_ref().is_some_and(is_clear);
     // The planner goes by the flowtable's devices, the doctor by what is bound.
-    let hardware = snapshot.path.bound.as_ref().is_some_and(|b| b.hardware * 10 >= b.bound * 9);
+    let hardware = is_by_hardware(snapshot);
     let mut wrong = Vec::new();
     // A slip that the plan mends may cost next to nothing.
     let by_rate = told.iter().any(|words| !words.contains(" rps-") && !words.contains(" steered-"));
