@@ -153,7 +153,7 @@ pub struct Model {
     pub largest: f64,
     /// The CPU that has most to do on the whole.
     pub on: super::units::CpuId,
-    /// No placement of those considered has a smaller one than this.
+    /// No placement of those considered has a smaller one than this; 0 if that is not known.
     pub bound: f64,
     /// True if the search went through everything.
     pub complete: bool,

@@ -109,6 +109,21 @@ fn planning_on_the_planned_machine_proposes_nothing() {
     assert!(stale > 10, "lines that have not moved yet on {stale} machines");
 }
 
+/// Counted, not timed: one search for the router, one for it as planned, and hardly ever more.
+#[test]
+#[ignore = "slow: make test runs it"]
+fn a_plan_settles_within_few_searches() {
+    let (mut all, mut many) = (Vec::new(), Vec::new());
+    for Planned { name, found, .. } in planned() {
+        let Some(made) = &found.planned else { continue };
+        all.push(made.searches);
+        if made.searches > 2 {
+            many.push(format!("{name}: {}", made.searches));
+        }
+    }
+    assert!(all.len() > 80 && many.len() * 20 <= all.len(), "{many:#?}");
+}
+
 #[test]
 #[ignore = "slow: make test runs it"]
 fn the_order_in_which_devices_and_lines_are_found_changes_no_plan() {

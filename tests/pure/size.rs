@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::scene;
 use crate::scene::big::{Size, machine};
+use linerate::decide::plan;
 use linerate::machine::discover;
-use linerate::machine::host::{Archive, Captured, HostRead, HostResult, Query, Tree};
+use linerate::machine::host::{Archive, Captured, FakeHost, HostRead, HostResult, Query, Tree};
 use linerate::model::cpuset::CpuSet;
 use linerate::model::identity::HostIdentity;
 use linerate::model::snapshot::{IrqRole, Snapshot};
@@ -108,4 +109,14 @@ fn every_line_of_a_large_machine_goes_to_its_card_and_queue() {
             1_000_000 + u64::from(irq.line.0)
         );
     }
+}
+
+/// A judgement for the reason of each setting took four times as long as the search.
+#[test]
+fn the_settings_of_a_large_machine_are_not_judged_one_by_one() {
+    let snapshot = FakeHost::router(16, &[("eth0", 64), ("eth1", 64)]).snapshot();
+    let made = plan::planned(&snapshot, &plan::Traffic::default(), plan::Profile::Router).unwrap();
+    let changes = made.candidate.changes().count();
+    assert!(changes > 100 && made.explained == 64, "{changes} settings, {}", made.explained);
+    assert!(made.candidate.settings.iter().all(|change| !change.reason.is_empty()));
 }

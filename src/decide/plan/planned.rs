@@ -1,6 +1,8 @@
 //! The planner's own answer: the placement with the least regret, each setting with its figures,
 //! and what was left alone with the reason.
 
+use std::cell::Cell;
+
 use super::cost::{self, Prediction};
 use super::in_force::in_force;
 use super::index::{Bug, LineIx, PlaceIx, QueueIx};
@@ -21,6 +23,9 @@ use crate::model::units::CpuId;
 /// Rounds of planning after the first: each is a search.
 const ROUNDS: usize = 6;
 
+/// Reasons that have a figure: of hundreds of settings alike it would take longer than the search.
+const FIGURES: usize = 64;
+
 /// The planner's answer for a router.
 #[derive(Debug, Clone)]
 pub struct Planned {
@@ -32,6 +37,10 @@ pub struct Planned {
     pub model: Model,
     /// True if the links are full as it is, in all worlds.
     pub carried: bool,
+    /// Searches for a placement that it took.
+    pub searches: usize,
+    /// Placements that were judged for the reasons of settings alone.
+    pub explained: usize,
 }
 
 /// A router that is planned for: as found, or with a plan in force.
@@ -75,25 +84,6 @@ impl<'a> Ground<'a> {
         }
         Ok(Self { snapshot, intake, problem, counted, carried, names, peers })
     }
-
-    /// Settings that make a placement, with their reasons where those are `told`.
-    fn settings(
-        &self,
-        solution: &Solution,
-        profile: Profile,
-        told: bool,
-    ) -> Result<Vec<Change>, Bug> {
-        let writer = Writer { ground: self, solution, judge: Judge::new(&self.problem)?, told };
-        let mut settings = writer.lines()?;
-        settings.extend(writer.masks()?);
-        settings.extend(writer.uppers()?);
-        if profile == Profile::Endpoint {
-            let more = xps::masks(self.snapshot, &self.intake, &settings);
-            settings.extend(more);
-        }
-        settings.extend(not_made::profile_settings(self.snapshot, &self.intake, profile));
-        Ok(settings)
-    }
 }
 
 /// Plans for a router. The plan is in force in the mind, the rules of others are followed anew, and
@@ -112,27 +102,28 @@ pub fn planned(
     let ground = Ground::of(snapshot, traffic, profile)?;
     let Ground { problem, peers, carried, .. } = &ground;
     let (mut found, mut judged) = search::search(problem, peers, *carried)?;
+    let mut searches = 1;
     for _ in 0..ROUNDS {
         if found == problem.today() {
             break;
         }
         let solution = search::weigh(problem, &[], *carried, (&found, 0))?;
-        let settings = ground.settings(&solution, profile, false)?;
+        let settings = Writer::new(&ground, &solution, false)?.settings(profile)?;
         let then = in_force(snapshot, &Candidate { settings, ..Candidate::default() });
         let again = Ground::of(&then, traffic, profile)?;
         let (next, more) = search::search(&again.problem, &again.peers, again.carried)?;
         judged += more;
+        searches += 1;
         if again.carried || next == found {
             break;
         }
         found = next;
     }
     let solution = search::weigh(problem, peers, *carried, (&found, judged))?;
-    let mut settings = ground.settings(&solution, profile, true)?;
+    let writer = Writer::new(&ground, &solution, true)?;
+    let mut settings = writer.settings(profile)?;
     settings.extend(mended.as_ref().map(|(change, _)| change.clone()));
     owned::take_over(snapshot, &mut settings);
-    let writer =
-        Writer { ground: &ground, solution: &solution, judge: Judge::new(problem)?, told: true };
     let model = writer.model(traffic, profile)?;
     let candidate = Candidate {
         name: name::PLANNED.into(),
@@ -141,7 +132,8 @@ pub fn planned(
         settings,
     };
     let not_made = not_made::list(snapshot, &ground.intake, problem, &candidate, profile);
-    Ok(Planned { candidate, not_made, model, carried: *carried })
+    let explained = FIGURES - writer.figures.get();
+    Ok(Planned { candidate, not_made, model, carried: *carried, searches, explained })
 }
 
 /// True if any packet's CPU is known, or can be set.
@@ -166,9 +158,34 @@ struct Writer<'a> {
     judge: Judge<'a>,
     /// Reasons are wanted, which cost a judgement each.
     told: bool,
+    /// Largest load of the plan.
+    largest: Option<f64>,
+    /// Reasons that may still have a figure.
+    figures: Cell<usize>,
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
+    fn new(ground: &'a Ground<'a>, solution: &'a Solution, told: bool) -> Result<Self, Bug> {
+        let judge = Judge::new(&ground.problem)?;
+        let own = cost::prediction(&judge, &solution.best, None)?;
+        let (largest, figures) = (own.map(|p| p.largest), Cell::new(FIGURES));
+        Ok(Self { ground, solution, judge, told, largest, figures })
+    }
+
+    /// Settings that make the placement.
+    fn settings(&self, profile: Profile) -> Result<Vec<Change>, Bug> {
+        let Ground { snapshot, intake, .. } = self.ground;
+        let mut settings = self.lines()?;
+        settings.extend(self.masks()?);
+        settings.extend(self.uppers()?);
+        if profile == Profile::Endpoint {
+            let more = xps::masks(snapshot, intake, &settings);
+            settings.extend(more);
+        }
+        settings.extend(not_made::profile_settings(snapshot, intake, profile));
+        Ok(settings)
+    }
+
     fn placement(&self) -> &Placement {
         &self.solution.best.placement
     }
@@ -181,14 +198,16 @@ impl Writer<'_> {
         cost::prediction(&self.judge, judged, None)
     }
 
-    /// Part of the plan's rate that is left when one thing is placed differently.
+    /// Part of the plan's rate that is left when one thing is placed differently; 1 where it is not
+    /// worked out.
     fn otherwise(&self, change: impl FnOnce(&mut Placement)) -> Result<f64, Bug> {
+        let Some(left) = self.figures.get().checked_sub(1) else { return Ok(1.0) };
+        self.figures.set(left);
         let mut other = self.placement().clone();
         change(&mut other);
-        let own = self.predicted(&self.solution.best)?;
         let theirs = self.predicted(&self.judge.judge(&other)?)?;
-        Ok(match (own, theirs) {
-            (Some(own), Some(theirs)) => own.largest / theirs.largest,
+        Ok(match (self.largest, theirs) {
+            (Some(own), Some(theirs)) => own / theirs.largest,
             _ => 1.0,
         })
     }
@@ -458,15 +477,7 @@ impl Writer<'_> {
                 _ => format!("; {more}, for more to set"),
             };
         }
-        let gap = model.largest / model.bound.max(1e-9) - 1.0;
-        text += &if gap < 0.005 {
-            "; over all of that traffic no placement does better in the middle world".to_owned()
-        } else {
-            format!(
-                "; over all of that traffic no placement can be more than {:.0} % better",
-                gap * 100.0
-            )
-        };
+        text += &gap(model.largest, model.bound);
         Ok(text)
     }
 
@@ -490,7 +501,7 @@ impl Writer<'_> {
             largest: rounded(largest),
             on: told.map_or(CpuId(0), |p| p.bottleneck),
             bound: rounded(bound),
-            complete: bound >= largest * 0.999,
+            complete: bound > 0.0 && bound >= largest * 0.999,
             nodes: self.solution.judged,
             one_flow: with(1)?,
             sixteen_flows: with(16)?,
@@ -500,11 +511,17 @@ impl Writer<'_> {
 
     /// No placement has a smaller largest load in the middle world: all work evenly on all usable
     /// CPUs, or what can't leave its CPU, or the stages of one line on the biggest CPU. A stack stage
-    /// that leaves costs a hand-off.
+    /// that leaves costs a hand-off. 0 if nothing is known of a pattern's work.
     fn bound(&self, largest: f64) -> Result<f64, Bug> {
         let problem = &self.ground.problem;
         let mut still = problem.today();
-        still.masks.iter_mut().for_each(Vec::clear);
+        for (queue, mask) in problem.queues.iter().zip(still.masks.iter_mut()) {
+            mask.clear();
+            // Without a line the mask alone says where the work is.
+            if queue.line.is_none() && queue.has_mask {
+                mask.extend(problem.usable().next());
+            }
+        }
         still.uppers.iter_mut().for_each(Vec::clear);
         let tally: Tally = problem.tally(&still)?;
         let mut logs = 0.0;
@@ -513,7 +530,7 @@ impl Writer<'_> {
             for (way, part) in &pattern.ways {
                 for work in tally.work.at(*way)?.iter() {
                     let own = work.rest + work.interrupt + work.data_interrupt + work.data_stack;
-                    all += part * own;
+                    all += part * (own + work.handed + work.data_take);
                 }
             }
             let (mut lines, mut stuck) = (Vec::new(), vec![0.0; problem.places.len()]);
@@ -552,10 +569,28 @@ impl Writer<'_> {
             }
             least = least.max(all / capacity.max(1e-9));
             least = lines.iter().fold(least, |most, own| most.max(own / biggest.max(1e-9)));
-            logs += least.max(1e-9).ln();
+            if least <= 0.0 {
+                return Ok(0.0);
+            }
+            logs += least.ln();
         }
         let bound = (logs / problem.patterns.len().max(1) as f64).exp();
         Ok(bound.min(largest).min(self.solution.least))
+    }
+}
+
+/// Words for how far a plan may be from the bound.
+pub(super) fn gap(largest: f64, bound: f64) -> String {
+    let gap = largest / bound - 1.0;
+    if bound <= 0.0 {
+        "; how much better another placement could be is not known, for nobody knows where all of \
+         that traffic is handled"
+            .into()
+    } else if gap < 0.005 {
+        "; over all of that traffic no placement does better in the middle world".into()
+    } else {
+        let percent = 100.0 * gap;
+        format!("; over all of that traffic no placement can be more than {percent:.0} % better")
     }
 }
 

@@ -9,10 +9,11 @@ mod stack;
 
 use super::document::{Block, Document, Section, Table};
 use crate::decide::plan::cost::Model;
-use crate::decide::plan::{self, Gain, Intake, Request, name};
+use crate::decide::plan::{self, Gain, Intake, Request};
 use crate::model::capacity::Source;
 use crate::model::cpuset::CpuSet;
 use crate::model::order::InOrder;
+use crate::model::plan::Candidate;
 use crate::model::snapshot::{Cpu, Irq, Movable, Snapshot};
 
 /// A part of what is known of a router.
@@ -244,11 +245,11 @@ fn queues(snapshot: &Snapshot) -> Vec<Block> {
 fn verdict(snapshot: &Snapshot) -> Option<String> {
     let place = place(&Intake::of(snapshot))?;
     let request = Request::default();
-    let candidates = plan::candidates_for(snapshot, &request);
     let model = Model::new(snapshot, &request.traffic, request.profile);
-    let told = |name: &str| model.predict(candidates.get(name)?).ok().flatten();
-    let Some(now) = told(name::AS_FOUND) else { return Some(place) };
-    let gain = told(&candidates.preferred).and_then(|then| Gain::of(&now, &then));
+    let told = |candidate: &Candidate| model.predict(candidate).ok().flatten();
+    let Some(now) = told(&Candidate::default()) else { return Some(place) };
+    let planned = plan::planned(snapshot, &request.traffic, request.profile).ok();
+    let gain = planned.and_then(|then| Gain::of(&now, &told(&then.candidate)?));
     Some(match gain {
         Some(gain) if gain.is_any() => {
             format!("{place}; `linerate plan` should give {}", gain.words())

@@ -189,6 +189,19 @@ fn rules_cost_as_far_as_packets_of_established_connections_meet_them() {
     assert!((few - (Costs::DEFAULT.nat + 5.0 * rule)).abs() < 1e-9, "{few}");
 }
 
+/// Packets of a veth have no interrupt: the work that their masks place was left out of the bound,
+/// and a plan said that nothing could be more than 73099999900 % better.
+#[test]
+fn the_bound_of_a_lab_counts_the_work_that_its_masks_place() {
+    let made = plan(&lab(2));
+    let (largest, bound) = (made.model.largest, made.model.bound);
+    assert!(bound > largest / 3.0 && bound <= largest, "{bound} {largest}");
+    let words = |bound: f64| planned::gap(0.731, bound);
+    assert!(words(0.5).contains("more than 46 % better"), "{}", words(0.5));
+    assert!(words(0.0).contains("is not known"), "{}", words(0.0));
+    assert!(words(0.731).contains("no placement does better"), "{}", words(0.731));
+}
+
 #[test]
 fn fg50e_is_told_what_was_measured_on_it() {
     let devices = vec![pci("eth0"), pci("eth1")];
