@@ -111,7 +111,7 @@ fn every_line_of_a_large_machine_goes_to_its_card_and_queue() {
     }
 }
 
-/// A judgement for the reason of each setting took four times as long as the search.
+/// A judgement for the reason of each setting grows with the square of the machine.
 #[test]
 fn the_settings_of_a_large_machine_are_not_judged_one_by_one() {
     let snapshot = FakeHost::router(16, &[("eth0", 64), ("eth1", 64)]).snapshot();

@@ -458,7 +458,7 @@ fn unconfirmed(state: &StateDir) -> Result<Option<Armed>> {
 }
 
 /// Waits until the guard has the journals of what was just made in memory: it looks for them twice in
-/// [`LOOK`] until it has.
+/// `LOOK` until it has.
 pub fn await_memory() {
     clock::sleep(LOOK);
 }
