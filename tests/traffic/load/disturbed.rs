@@ -117,10 +117,12 @@ fn another_program_on_the_cpus_that_forward_is_noted_by_name() {
     let _alone = alone();
     let lab = lab!();
     let spin = "awk 'BEGIN { while (1) i++ }'";
-    let mut children: Vec<std::process::Child> = (0..4)
-        .map(|_| {
+    // On each CPU, for nobody knows which of them will forward.
+    let cpus = thread::available_parallelism().unwrap().get();
+    let mut children: Vec<std::process::Child> = (0..cpus)
+        .map(|cpu| {
             // Not ours: a process that nobody here has started.
-            let line = format!("setsid sh -c \"{spin}\" & echo $!");
+            let line = format!("setsid taskset -c {cpu} sh -c \"{spin}\" & echo $!");
             std::process::Command::new("sh").args(["-c", &line]).stdout(Stdio::piped()).spawn()
         })
         .map(Result::unwrap)
@@ -133,7 +135,8 @@ fn another_program_on_the_cpus_that_forward_is_noted_by_name() {
         started.push(text);
         child.wait().unwrap();
     }
-    let spec = LoadSpec::tcp(Direction::Up, 2, 2.0, 0.2);
+    // Little: forwarding comes first, and would leave them nothing.
+    let spec = LoadSpec { rate: Some(BitRate(5e6)), ..LoadSpec::tcp(Direction::Up, 2, 2.0, 0.2) };
     let run = bench::measure(&context(&lab), &spec, &go_on());
     for group in started {
         let _gone = std::process::Command::new("kill").args(["--", &format!("-{group}")]).status();
