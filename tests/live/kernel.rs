@@ -240,8 +240,9 @@ fn a_profile_says_that_the_rules_take_the_time() {
 }
 
 /// Sampled by perf and by us at once, while a lab forwards: the dearest functions of packets have
-/// the same shares. Samples of the same time are not the same samples: with some thousands of them
-/// two points are three standard deviations.
+/// the same shares, within two points of a hundred. Samples of the same time are not the same samples,
+/// and on a machine that does other things the two do not get the same moments: a fifth of a share
+/// that is larger than ten points is allowed.
 #[test]
 #[ignore = "slow: make test runs it"]
 fn a_profile_agrees_with_perf_on_the_dearest_functions() {
@@ -300,7 +301,7 @@ fn a_profile_agrees_with_perf_on_the_dearest_functions() {
         let share = 100.0 * function["samples"].as_f64().unwrap() / packets;
         let other = 100.0 * theirs.get(name).copied().unwrap_or(0.0) / all;
         eprintln!("{name}: {share:.1} % by us, {other:.1} % by perf");
-        if (share - other).abs() > 2.0 {
+        if (share - other).abs() > f64::max(2.0, other / 5.0) {
             wrong.push(format!("{name}: {share:.1} % by us, {other:.1} % by perf"));
         }
     }
