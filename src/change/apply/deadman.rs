@@ -303,7 +303,12 @@ impl Guard<'_> {
         let is_at_it = lock.is_none() && self.state.has_lock_file();
         known.take_in(self.state, is_at_it);
         if !is_at_it && known.lacks_any(self.state) {
-            self.locked(lock, |lock| known.put_back(lock));
+            self.locked(lock, |lock| {
+                // Between the two looks the other guard may have undone it, files and all.
+                if matches!(self.state.armed(), Ok(Some(now)) if now.token == known.armed.token) {
+                    known.put_back(lock);
+                }
+            });
         }
         true
     }
