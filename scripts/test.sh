@@ -113,6 +113,7 @@ idle() { nice -n 19 "$@"; }
 beside() {
     run "$work/pure.log" idle cargo test --lib --bins --test pure --test transaction
     LINERATE_PROGRAM=target/debug/linerate idle timeout 900 scripts/web.sh test >"$work/page.log" 2>&1 || true
+    LINERATE_PROGRAM=target/debug/linerate idle timeout 1200 scripts/ansible.sh test -rsf >"$work/fleet.log" 2>&1 || true
 }
 
 # The release binaries, whole and for a router, and (where Rust can) whole for the arm64 guest: one long
@@ -148,6 +149,26 @@ count_page() {
     [ "$f" = 0 ] || sed 's/^/    /' "$work/page.log"
 }
 
+# What the collection's tests said: pytest's last line tells how many.
+count_fleet() {
+    echo 'the collection for Ansible'
+    total() { sed -n "/ in [0-9.]*s/s/.*\b\([0-9]*\) $1.*/\1/p" "$work/fleet.log" | tail -n 1; }
+    p=$(total passed) f=$(total failed) s=$(total skipped)
+    if why=$(grep -o 'SKIPPED (optional) fleet: .*' "$work/fleet.log"); then
+        skip 'the collection' "${why#*: }"
+        return
+    elif [ -z "$p$f$s" ]; then
+        fail 'the collection: its tests did not run to the end'
+        sed 's/^/    /' "$work/fleet.log"
+        return
+    fi
+    sed -n 's/^SKIPPED \[[0-9]*\] //p' "$work/fleet.log" >>"$work/skipped"
+    passed=$((passed + ${p:-0})) failed=$((failed + ${f:-0})) skipped=$((skipped + ${s:-0}))
+    echo "  ${p:-0} passed, ${f:-0} failed"
+    sed -n 's/^FAILED \(.*\)/the collection: \1/p' "$work/fleet.log" >>"$work/failed"
+    [ "${f:-0}" = 0 ] || sed 's/^/    /' "$work/fleet.log"
+}
+
 has_cargo() { cargo "$1" --version >/dev/null 2>&1; }
 
 if [ "$only" = all ]; then
@@ -176,6 +197,7 @@ if [ "$only" = all ]; then
     wait "$beside"
     count 'units, simulations and captured machines' "$work/pure.log"
     count_page
+    count_fleet
     tests 'examples in the documentation' --doc
     wait "$releases"
     if [ -e "$work/binary" ]; then
