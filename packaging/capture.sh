@@ -109,8 +109,11 @@ grab $(within '/sys/fs/cgroup/*/cpuset.cpus.partition' '/sys/fs/cgroup/*/cpuset.
     '/sys/fs/cgroup/cpuset/*/cpuset.cpus')
 
 grab $(within '/proc/net/stat/*')
-grab /proc/net/netstat /proc/net/snmp6 /proc/net/packet /proc/sys/net/ipv4/neigh/default/gc_thresh3 \
-    /proc/sys/net/netfilter/nf_conntrack_buckets
+grab /proc/net/netstat /proc/net/rt6_stats /proc/sys/net/ipv6/route/max_size /proc/net/snmp6 \
+    /proc/net/packet /proc/sys/net/ipv4/neigh/default/gc_thresh3 \
+    /proc/sys/net/netfilter/nf_conntrack_buckets /proc/sys/net/core/dev_weight \
+    /proc/sys/net/core/netdev_tstamp_prequeue /proc/sys/net/ipv4/conf/all/rp_filter \
+    /proc/sys/net/bridge/bridge-nf-call-ip6tables
 grab $(within '/sys/devices/system/clocksource/clocksource0/*_clocksource')
 grab /proc/uptime /proc/net/snmp /sys/kernel/tracing/current_tracer /sys/kernel/tracing/tracing_on \
     /sys/kernel/tracing/events/enable /proc/sys/net/ipv4/tcp_congestion_control \
@@ -138,7 +141,7 @@ for device in $(within '/sys/class/net/*'); do
     link "$device"
     [ -d "$root$device" ] || continue
     at=$(real "$device")
-    grab $(within "$at/*" "$at/queues/*/*" "$at/statistics/*" "$at/bridge/*" "$at/brport/*")
+    grab $(within "$at/*" "$at/queues/*/*" "$at/statistics/*" "$at/bridge/*" "$at/bonding/*" "$at/brport/*")
     link $(within "$at/device" "$at/subsystem" "$at/master" "$at/phydev" "$at/lower_*" "$at/upper_*")
     [ -d "$root$at/device" ] || continue
     # Its place on the bus, and what that hangs on: a USB adapter's interrupts are those of the

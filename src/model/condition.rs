@@ -39,6 +39,11 @@ pub struct Condition {
     pub clocksource: Option<String>,
     /// Clocks that it could take.
     pub clocksources: Vec<String>,
+    /// Ticks since boot that programs and the kernel ran, and ticks that a hypervisor gave to others
+    /// meanwhile (`/proc/stat`).
+    pub stolen: Option<(u64, u64)>,
+    /// Routes of IPv6 that the kernel holds, cached ones included, and the most it takes.
+    pub routes6: Option<(u64, u64)>,
     /// Interface indices that packet sockets for all protocols are bound to, 0 for all devices; `None`
     /// where they can't be read.
     pub taps: Option<Vec<u32>>,
@@ -71,6 +76,10 @@ pub struct DeviceCondition {
     /// Packets that may wait to be sent, for queueing disciplines that have no limit of their own
     /// (`tx_queue_len`).
     pub tx_queue_len: Option<u64>,
+    /// Times that a transmit queue hung since the device was made (`tx_timeout`), summed over queues.
+    pub tx_timeouts: Option<u64>,
+    /// Mode (`802.3ad`) of a bond, and how it chooses the port to send by (`layer2`).
+    pub bond: Option<(String, String)>,
     /// Type of its IOMMU group: `DMA` (strict), `DMA-FQ` (lazy), `identity`.
     pub iommu: Option<String>,
     /// PCIe link.

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::program;
 use linerate::machine::capture::Capture;
-use linerate::machine::discover::snapshot;
+use linerate::machine::discover::{self, snapshot};
 use linerate::machine::host::{Archive, Captured, HostRead, Live, Query, Recorder, Tree, query_as};
 use linerate::measure::lab::{Lab, LabSpec};
 use linerate::model::evidence::{CpuTime, Moved, Window};
@@ -331,6 +331,17 @@ fn the_script_makes_a_capture_of_this_machine_without_netlink() {
         assert_eq!(seen.features, None);
     }
     assert_eq!(seen.netdevs.len(), live.netdevs.len());
+    // What `check` goes by: limits, and counters since boot.
+    let names = |s: &Snapshot| s.path.sysctls.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&seen), names(&live));
+    let known = |host: &dyn HostRead, s: &Snapshot| {
+        let c = discover::condition(host, s);
+        let neighbours = c.neighbours.map(|n| (n.entries.is_some(), n.most));
+        let counted: Vec<_> = c.conntrack.keys().chain(c.ip.keys()).cloned().collect();
+        let devices: Vec<_> = c.devices.into_values().map(|d| (d.tx_timeouts, d.bond)).collect();
+        (neighbours, counted, c.routes6.is_some(), c.stolen.is_some(), c.taps.is_some(), devices)
+    };
+    assert_eq!(known(&archive, &seen), known(&Live::here(), &live));
     assert!(
         seen.gaps.iter().any(|gap| gap.what.contains("queueing disciplines")),
         "{:?}",

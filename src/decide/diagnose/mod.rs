@@ -181,7 +181,7 @@ pub fn diagnose(subject: &Subject<'_>, only: &[String]) -> Diagnosis {
             Err(why) => told.unseen.push(Unseen { rule: rule.id.to_owned(), why }),
         }
     }
-    let share = |found: &Found| if found.aside { 0.0 } else { found.cost.max(found.rank) };
+    let share = |found: &Found| if found.aside { -1.0 } else { found.cost.max(found.rank) };
     all.order_by(|(_, a), (_, b)| {
         b.severity.cmp(&a.severity).then_with(|| share(b).total_cmp(&share(a)))
     });

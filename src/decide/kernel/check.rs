@@ -31,9 +31,10 @@ pub fn check(config: &KernelConfig, place: &str, running: Option<&KernelFacts>) 
         || config.extent == Extent::Defconfig && config.options.len() <= 30;
     let Filled { config, untold } = filled(config);
     let mentioned = |option: &str| config.get(option).is_some();
+    let packaged = config.extent != Extent::Whole && is_openwrts(&config);
     let preemption = Preemption::of(&config, running);
     let mut findings = Vec::new();
-    let (mut lacks, mut unmentioned) = (BTreeSet::new(), false);
+    let (mut lacks, mut unmentioned, mut by_packages) = (BTreeSet::new(), false, false);
     for rule in rules() {
         match rule.holds(&config) {
             Ok(true) => {}
@@ -59,6 +60,10 @@ pub fn check(config: &KernelConfig, place: &str, running: Option<&KernelFacts>) 
                 continue;
             }
         }
+        if packaged && rule.wanted == Wanted::Off && PACKAGED.contains(&rule.option) {
+            by_packages = true;
+            continue;
+        }
         if rule.is_met(&config) {
             findings.push(rule.finding(&config, place));
         }
@@ -71,7 +76,20 @@ pub fn check(config: &KernelConfig, place: &str, running: Option<&KernelFacts>) 
                    other parts as well, the most general first";
         not_judged.push(why.to_owned());
     }
+    if by_packages {
+        let why = "what OpenWrt's packages of modules (kmod-*) build whatever its targets say";
+        not_judged.push(format!("{}: {why}", PACKAGED.join(", ")));
+    }
     Report { findings, preemption, not_judged }
+}
+
+/// Modules that OpenWrt's packages switch on (package/kernel/linux/modules/netfilter.mk), and the
+/// configurations of its targets leave off.
+const PACKAGED: &[&str] = &["NF_CONNTRACK", "NF_FLOW_TABLE", "NFT_FLOW_OFFLOAD"];
+
+/// True for OpenWrt's configurations, generic or of a target: its own options of flash partitions.
+fn is_openwrts(config: &KernelConfig) -> bool {
+    config.options.keys().any(|option| option.starts_with("MTD_SPLIT"))
 }
 
 impl Untold {
@@ -303,6 +321,23 @@ mod tests {
         // Its 6.12 for real time on arm64: PREEMPT is what PREEMPT_RT brings with it.
         let rt = config(&format!("{PI}CONFIG_PREEMPT=y\nCONFIG_PREEMPT_RT=y\n"));
         assert_eq!(named(&check(&rt, "x", None), Severity::Warning), ["PREEMPT_RT"]);
+    }
+
+    /// As target/linux/generic/config-6.6 with a target's.
+    #[test]
+    fn what_openwrts_packages_switch_on_is_not_said_to_be_off() {
+        let own = "# CONFIG_NF_CONNTRACK is not set\n# CONFIG_NF_FLOW_TABLE is not set\n\
+                   CONFIG_ARM64=y\nCONFIG_SMP=y\nCONFIG_RPS=y\n";
+        let report = check(&config(&format!("{own}CONFIG_MTD_SPLIT_FIRMWARE=y\n")), "x", None);
+        assert!(!named(&report, Severity::Info).contains(&"NF_CONNTRACK"));
+        assert!(report.not_judged.iter().any(|why| why.contains("kmod-")), "{report:?}");
+        // Anybody else's says what it is, and so does what OpenWrt built.
+        let built =
+            format!("# Linux/arm64 6.6.1 Kernel Configuration\n{own}CONFIG_MTD_SPLIT_FIRMWARE=y\n");
+        for other in [own, built.as_str()] {
+            let report = check(&config(other), "x", None);
+            assert!(named(&report, Severity::Info).contains(&"NF_CONNTRACK"), "{other}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::openwrt::OpenWrt;
 use super::{net_file, number, text};
 use crate::machine::host::{HostRead, kernel_config};
-use crate::machine::parse::{config, packet_sockets, per_cpu, snmp};
+use crate::machine::parse::{config, packet_sockets, per_cpu, snmp, stat};
 use crate::model::condition::{
     Condition, DeviceCondition, Neighbours, PcieLink, Policy, Tracing, UsbLink,
 };
@@ -67,6 +67,13 @@ pub fn condition(host: &dyn HostRead, snapshot: &Snapshot) -> Condition {
     found.clocksource = clock("current_clocksource");
     let all = clock("available_clocksource").unwrap_or_default();
     found.clocksources.extend(all.split_whitespace().map(str::to_owned));
+    let ticks = stat::cpu_ticks(&host.read(Path::new("/proc/stat")).unwrap_or_default());
+    found.stolen = ticks
+        .iter()
+        .map(|t| (t.user.saturating_add(t.system).saturating_add(t.softirq), t.steal))
+        .reduce(|(ran, stolen), (r, s)| (ran.saturating_add(r), stolen.saturating_add(s)));
+    found.routes6 = routes6(&net_file(host, "rt6_stats"))
+        .zip(number(host, Path::new("/proc/sys/net/ipv6/route/max_size")));
     found.taps = packet_sockets::taps(&net_file(host, "packet"));
     let strays = snmp::counters(&net_file(host, "netstat"), "TcpExt");
     found.ip.extend(strays.into_iter().filter(|(name, _)| name == "IPReversePathFilter"));
@@ -96,6 +103,13 @@ fn of_device(host: &dyn HostRead, device: &NetDev) -> DeviceCondition {
         tx_packets: count("tx_packets"),
         carrier_changes: number(host, &dir.join("carrier_changes")),
         tx_queue_len: number(host, &dir.join("tx_queue_len")),
+        tx_timeouts: device
+            .tx_queues
+            .iter()
+            .filter(|_| device.is_hardware())
+            .filter_map(|q| number(host, &dir.join(format!("queues/tx-{}/tx_timeout", q.index))))
+            .reduce(u64::saturating_add),
+        bond: (device.kind.as_deref() == Some("bond")).then(|| bond(host, &dir)).flatten(),
         // drivers/iommu/iommu.c, iommu_group_show_type (5.11 and later).
         iommu: device
             .is_hardware()
@@ -104,6 +118,22 @@ fn of_device(host: &dyn HostRead, device: &NetDev) -> DeviceCondition {
         pcie: matches!(device.bus, Bus::Pci(_)).then(|| pcie(host, &dir)).flatten(),
         usb: matches!(device.bus, Bus::Usb(_)).then(|| usb(host, &dir)).flatten(),
     }
+}
+
+/// Entries that count against `max_size` (net/ipv6/route.c, `rt6_stats_seq_show`: seven hexadecimal
+/// numbers, of which the sixth).
+fn routes6(bytes: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    u64::from_str_radix(text.split_whitespace().nth(5)?, 16).ok()
+}
+
+/// Mode and hash of a bond: `802.3ad 4`, `layer2 0` (drivers/net/bonding/bond_sysfs.c).
+fn bond(host: &dyn HostRead, dir: &Path) -> Option<(String, String)> {
+    let word = |name: &str| {
+        let text = text(host, &dir.join("bonding").join(name))?;
+        Some(text.split_whitespace().next()?.to_owned())
+    };
+    Some((word("mode")?, word("xmit_hash_policy")?))
 }
 
 /// PCIe link of a device. drivers/pci/pci-sysfs.c: `5.0 GT/s PCIe` (`5 GT/s` before 5.10),

@@ -110,6 +110,17 @@ fn device(
         .cloned()
         .or_else(|| keyvalue::value(&uevent, "DEVTYPE"))
         .or_else(|| kind_by_files(host, &dir, &entries, &bus).map(str::to_owned));
+    let full_duplex = match text(host, &dir.join("duplex")).as_deref() {
+        Some("full") => Some(true),
+        // What these say where they do not know it: the class has no word for duplex, and only newer
+        // kernels say "unknown" (drivers/net/usb/usbnet.c, usbnet_get_link_ksettings_internal; openwrt
+        // issue 23085).
+        Some("half") => match driver.as_deref() {
+            Some("cdc_ncm" | "cdc_ether" | "cdc_mbim" | "huawei_cdc_ncm") => None,
+            _ => Some(false),
+        },
+        _ => None,
+    };
     Some(NetDev {
         name: name.to_owned(),
         ifindex,
@@ -146,11 +157,7 @@ fn device(
         speed: number::<i64>(host, &dir.join("speed"))
             .and_then(|s| u32::try_from(s).ok())
             .filter(|&s| s > 0 && s != 65535 && s != u32::MAX),
-        full_duplex: match text(host, &dir.join("duplex")).as_deref() {
-            Some("full") => Some(true),
-            Some("half") => Some(false),
-            _ => None,
-        },
+        full_duplex,
         mtu: number(host, &dir.join("mtu")).unwrap_or(0),
         numa_node: number::<i32>(host, &dir.join("device/numa_node"))
             .and_then(|n| u32::try_from(n).ok()),

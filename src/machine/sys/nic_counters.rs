@@ -45,6 +45,7 @@ const LOSS: &[&str] = &[
     "busy",
     "ring_full",
     "oom",
+    "oob",
 ];
 
 /// Names that hold a word of [`LOSS`] by accident.
@@ -127,6 +128,7 @@ mod tests {
             "rx_watchdog_fail",
             "rx_undersize_pkts",
             "rx_jabbers",
+            "pkts rx OOB",     // vmxnet3
             "rx_missed",       // r8169
             "rbuf_ovflow_cnt", // bcmgenet
             "RxOverFlow",      // qca8k

@@ -208,6 +208,40 @@ const FAST_FIRST: &str = "\
 /sys/devices/pci0000:00/0000:02:00.0/net/eth1/speed: 1000
 ";
 
+/// Both cards in a bond, which sent so many packets by each.
+fn bond(mode: &str, policy: &str, sent: [u64; 2]) -> String {
+    let port = |n: u32, sent: u64| {
+        format!(
+            "{0}/statistics/tx_packets: {sent}\n{0}/operstate: up\n\
+             /sys/devices/virtual/net/bond0/lower_eth{n} -> {0}\n",
+            eth(n)
+        )
+    };
+    format!(
+        "/sys/class/net/bond0 -> ../../devices/virtual/net/bond0\n\
+         /sys/devices/virtual/net/bond0/ifindex: 31\n\
+         /sys/devices/virtual/net/bond0/operstate: up\n\
+         /sys/devices/virtual/net/bond0/bonding/mode: {mode}\n\
+         /sys/devices/virtual/net/bond0/bonding/xmit_hash_policy: {policy}\n{}{}",
+        port(0, sent[0]),
+        port(1, sent[1])
+    )
+}
+
+/// Four CPUs, and so many ticks stolen from each.
+fn ticks(stolen: u32) -> String {
+    let line = |cpu: u32| format!("cpu{cpu} 5100 0 7800 900000 30 0 22000 {stolen} 0 0\n");
+    format!("/proc/stat <<\n{}.\n", (0..4).map(line).collect::<String>())
+}
+
+/// The first card with another driver.
+fn driver(name: &str) -> String {
+    format!(
+        "/sys/devices/pci0000:00/0000:01:00.0/driver -> ../../../bus/pci/drivers/{name}\n\
+         /sys/bus/pci/drivers/{name}/uevent: x\n"
+    )
+}
+
 /// The first card's flow control: negotiated, sending, and what both ends offer.
 fn pause(autoneg: u8, tx: u8, own: u8, partner: u8) -> String {
     format!(
@@ -487,10 +521,32 @@ fn cases() -> Vec<Case> {
         no("pause-mismatch", pause(1, 0, 3, 0) + FAST_FIRST),
         no("flapping-link", format!("{}/carrier_changes: 400\n/proc/uptime: 8640000.00 1\n", eth(0))),
         no("flapping-link", format!("{}/carrier_changes: 12\n/proc/uptime: 900.00 1\n", eth(0))),
+        // openwrt issue 14167.
+        yes("transmit-hang", Warning, format!("{}/queues/tx-0/tx_timeout: 7\n", eth(0))),
+        yes("transmit-hang", Notice, format!("{}/queues/tx-0/tx_timeout: 1\n", eth(0))),
+        no("transmit-hang", format!("{}/queues/tx-0/tx_timeout: 0\n", eth(0))),
+        // openmediavault issue 1542; Documentation/networking/bonding.rst.
+        yes("bond-hash", Notice, bond("802.3ad 4", "layer2 0", [90_000_000, 12_000])),
+        no("bond-hash", bond("802.3ad 4", "layer2 0", [50_000_000, 40_000_000])),
+        no("bond-hash", bond("802.3ad 4", "layer3+4 1", [90_000_000, 12_000])),
+        no("bond-hash", bond("active-backup 1", "layer2 0", [90_000_000, 12_000])),
+        // openwrt issue 23085: full duplex, and a driver that does not know.
+        no("half-duplex", format!("{}/duplex: half\n{}/operstate: up\n", eth(0), eth(0)) + &driver("cdc_ncm")),
+        // libpcap pull request 1329: vmxnet3 has no rx_missed_errors.
+        yes("short-rings", Warning, format!("/linerate/counters/eth0.json: {{\"pkts rx OOB\":40000}}\n{}/statistics/rx_packets: 80000000\n", eth(0)) + &nic("\"rings\":{\"rx\":256,\"rx-max\":4096}")),
+        no("short-rings", format!("/linerate/counters/eth0.json: {{\"pkts rx err\":40000}}\n{}/statistics/rx_packets: 80000000\n", eth(0)) + &nic("\"rings\":{\"rx\":256,\"rx-max\":4096}")),
         yes("eee", Info, nic("\"eee\":{\"active\":1,\"enabled\":1}")),
         yes("eee", Notice, nic("\"eee\":{\"active\":1,\"enabled\":1}") + &statistics(0, "rx_crc_errors", 900)),
         // Offered and not taken by the other end.
         no("eee", nic("\"eee\":{\"active\":0,\"enabled\":1}") + &statistics(0, "rx_crc_errors", 900)),
+        yes("stolen-time", Warning, ticks(60_000)),
+        yes("stolen-time", Notice, ticks(5_000)),
+        no("stolen-time", ticks(900)),
+        // vyos/vyatta-cfg-system pull request 107.
+        yes("ipv6-routes-full", Warning, "/proc/net/rt6_stats: 0010 0008 0020 001c 0000 1000 0000\n/proc/sys/kernel/osrelease: 5.10.1\n".into()),
+        no("ipv6-routes-full", "/proc/net/rt6_stats: 0010 0008 0020 001c 0000 0800 0000\n/proc/sys/kernel/osrelease: 5.10.1\n".into()),
+        // Linux 6.3 and later.
+        no("ipv6-routes-full", "/proc/net/rt6_stats: 0010 0008 0020 001c 0000 11940 0000\n/proc/sys/kernel/osrelease: 6.6.30\n".into()),
         yes("slow-clock", Notice, "/sys/devices/system/clocksource/clocksource0/current_clocksource: hpet\n".into()),
         no("slow-clock", "/sys/devices/system/clocksource/clocksource0/current_clocksource: kvm-clock\n".into()),
         yes("packet-taps", Notice, "/proc/net/packet <<\nsk RefCnt Type Proto  Iface R Rmem   User   Inode\n00 3      3    0003   2     1 0      0      81467\n.\n".into()),
@@ -523,6 +579,8 @@ fn cases() -> Vec<Case> {
         no("coalescing-off", nic("\"coalesce\":{\"rx-usecs\":0,\"rx-frames\":32}")),
         yes("gro-off", Warning, features(false, false, true)),
         no("gro-off", features(true, false, true)),
+        // openwrt pull request 23463: bgmac can't verify checksums, and OpenWrt leaves GRO off there.
+        no("gro-off", features(false, false, true).replace("{\"rx-gro\"", "{\"rx-checksum\":{\"active\":false,\"changeable\":false},\"rx-gro\"")),
         yes("lro-on", Warning, features(true, true, true)),
         no("lro-on", features(true, true, true) + "/proc/sys/net/ipv4/ip_forward: 0\n/proc/sys/net/ipv6/conf/all/forwarding: 0\n"),
         yes("tso-off", Notice, features(true, false, false)),

@@ -47,6 +47,15 @@ pub(super) const RULES: &[Rule] = &[
         look: under_voltage,
     },
     Rule {
+        id: "stolen-time",
+        what: "a virtual machine whose CPUs the hypervisor gives to others",
+        costs: "packets wait while the CPU is elsewhere, and nothing that is set in the machine helps",
+        source: "Documentation/filesystems/proc.rst (/proc/stat: steal)",
+        reads: "/proc/stat since boot",
+        load: Load::Apart,
+        look: stolen,
+    },
+    Rule {
         id: "slow-clock",
         what: "a clock that is read over a bus (hpet, acpi_pm) instead of in the CPU",
         costs: "every reading of the time goes out to the chipset, one CPU after the other: packets are \
@@ -316,6 +325,29 @@ fn under_voltage(subject: &Subject<'_>) -> Looked {
             .remedy("the supply that is made for this board (5.1 V), a short and thick cable, USB devices \
                      on a hub with power of its own")
             .remedy("vcgencmd get_throttled  # 0x50005: now and since boot"),
+    ])
+}
+
+fn stolen(subject: &Subject<'_>) -> Looked {
+    let Some((ran, stolen)) = subject.condition.stolen else {
+        return Err("/proc/stat can't be read".into());
+    };
+    let share = stolen as f64 / (ran + stolen).max(1) as f64;
+    let severity = match share {
+        0.25.. => Severity::Warning,
+        0.05.. => Severity::Notice,
+        _ => return Ok(Vec::new()),
+    };
+    let title =
+        format!("the hypervisor took {:.0} % of the time that this machine wanted", share * 100.0);
+    Ok(vec![
+        Found::new(subject.on_router(severity), title)
+            .seen("/proc/stat since boot: steal", format!("{stolen} ticks, beside {ran} that ran"))
+            .cost(share)
+            .sure(Confidence::Likely)
+            .remedy(
+                "CPUs of its own for this machine (pinned, not shared), or a less crowded host",
+            ),
     ])
 }
 

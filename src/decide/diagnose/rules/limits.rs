@@ -4,6 +4,7 @@ use crate::decide::diagnose::subject::listed;
 use crate::decide::diagnose::{Found, Load, Looked, Rule, Subject};
 use crate::model::condition::{Condition, Neighbours};
 use crate::model::finding::{Confidence, Severity};
+use crate::model::kconfig::release;
 use crate::model::snapshot::{NetDev, Snapshot};
 
 pub(super) const RULES: &[Rule] = &[
@@ -32,6 +33,18 @@ pub(super) const RULES: &[Rule] = &[
         reads: "/proc/net/stat/arp_cache (entries) and ndisc_cache (table_fulls), gc_thresh3",
         load: Load::Better,
         look: neighbours,
+    },
+    Rule {
+        id: "ipv6-routes-full",
+        what: "as many routes of IPv6 as the kernel takes, before Linux 6.3",
+        costs: "packets to further destinations are dropped (`Route cache is full: consider increasing \
+                sysctl net.ipv6.route.max_size`); 4096 are less than a full table, and each path with an \
+                MTU of its own counts",
+        source: "net/ipv6/route.c (ip6_dst_gc); Linux commit af6d10345ca7; \
+                 vyos/vyatta-cfg-system pull request 107",
+        reads: "/proc/net/rt6_stats, net.ipv6.route.max_size",
+        load: Load::Apart,
+        look: routes6,
     },
 ];
 
@@ -162,4 +175,26 @@ fn neighbours(subject: &Subject<'_>) -> Looked {
         ));
     }
     Ok(vec![found])
+}
+
+fn routes6(subject: &Subject<'_>) -> Looked {
+    let Some((now, most)) = subject.condition.routes6 else {
+        return match subject.snapshot.path.ipv6 {
+            Some(_) => Err("/proc/net/rt6_stats or net.ipv6.route.max_size can't be read".into()),
+            None => Ok(Vec::new()),
+        };
+    };
+    // Later kernels heed the limit no more.
+    let heeded = release(&subject.snapshot.machine.kernel).is_some_and(|version| version < (6, 3));
+    if !heeded || now.saturating_mul(20) < most.saturating_mul(19) {
+        return Ok(Vec::new());
+    }
+    let title = format!("the kernel holds {now} routes of IPv6, and takes {most}");
+    Ok(vec![
+        Found::new(subject.on_router(Severity::Warning), title)
+            .rank(0.3)
+            .seen("/proc/net/rt6_stats: sixth number", format!("{now:x} (hexadecimal)"))
+            .seen("/proc/sys/net/ipv6/route/max_size", most)
+            .remedy(format!("sysctl -w net.ipv6.route.max_size={}", most.saturating_mul(64))),
+    ])
 }

@@ -26,6 +26,7 @@ mod softnet;
 mod spread;
 mod steering;
 mod tracing;
+mod transmit;
 
 use super::Rule;
 
@@ -45,6 +46,7 @@ pub(super) const ALL: &[&[Rule]] = &[
     interrupts::RULES,
     offloads::RULES,
     link::RULES,
+    transmit::RULES,
     mtu::RULES,
     bus::RULES,
     clocks::RULES,
