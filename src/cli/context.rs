@@ -25,7 +25,7 @@ impl Context {
     pub fn new(global: &Global, changes: bool) -> Result<Self> {
         let captured = match &global.host {
             None => None,
-            Some(path) => Some(open(path)?),
+            Some(path) => Some(captured(path)?),
         };
         Ok(Self { out: Output::new(global, changes), live: Live::here(), captured })
     }
@@ -73,8 +73,11 @@ impl Context {
     }
 }
 
-/// A directory or a capture.
-fn open(path: &Path) -> Result<Captured> {
+/// A captured machine: a directory that holds its files, or a file of `capture`.
+///
+/// # Errors
+/// Usage, with what is wrong with it.
+pub(in crate::cli) fn captured(path: &Path) -> Result<Captured> {
     let what = || format!("open captured machine {}", path.display());
     if path.is_dir() {
         return Tree::open(path).map_err(|e| {

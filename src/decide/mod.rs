@@ -5,6 +5,7 @@
 
 pub mod diagnose;
 pub mod experiment;
+pub mod fleet;
 pub mod kernel;
 pub mod losses;
 pub mod plan;

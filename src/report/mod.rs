@@ -9,6 +9,8 @@ pub mod check;
 pub mod compare;
 pub mod csv;
 pub mod document;
+#[cfg(feature = "measure")]
+pub mod fleet;
 pub mod losses;
 pub mod plan;
 #[cfg(feature = "measure")]

@@ -6,7 +6,12 @@ use crate::model::units::BitRate;
 
 /// `0.53 (0.52 to 0.54)`.
 pub(super) fn ratio(effect: &Effect) -> String {
-    let (ratio, low, high) = figures(effect);
+    within(effect.ratio, (effect.low, effect.high))
+}
+
+/// A ratio with its interval.
+pub(super) fn within(ratio: f64, interval: (f64, f64)) -> String {
+    let (ratio, low, high) = rounded(ratio, interval);
     format!("{ratio} ({low} to {high})")
 }
 
@@ -17,14 +22,17 @@ pub(super) fn bare(ratio: f64) -> String {
 
 /// Ratio and interval with as many decimals as the interval's width makes sense of.
 pub(super) fn figures(effect: &Effect) -> (String, String, String) {
-    let width = effect.high - effect.low;
-    let decimals = match width {
+    rounded(effect.ratio, (effect.low, effect.high))
+}
+
+fn rounded(ratio: f64, (low, high): (f64, f64)) -> (String, String, String) {
+    let decimals = match high - low {
         w if w >= 0.3 => 1,
         w if w >= 0.02 => 2,
         _ => 3,
     };
     let show = |v: f64| format!("{v:.decimals$}");
-    (show(effect.ratio), show(effect.low), show(effect.high))
+    (show(ratio), show(low), show(high))
 }
 
 /// Four decimals, so that the 1/16 of five blocks reads 0.0625.

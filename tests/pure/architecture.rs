@@ -32,6 +32,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("decide/rank", &["model"]),
     // Judges a placement by the planner's cost model, and the kernel by its table of options.
     ("decide/diagnose", &["model", "decide/plan", "decide/kernel"]),
+    // Counts over many machines what was measured and found on each.
+    ("decide/fleet", &["model", "decide/experiment", "decide/kernel", "decide/diagnose"]),
     // Shares the statistics.
     ("measure/search", &["model", "decide/experiment"]),
     // The system: `sys` makes the calls, `host` is the door that everything else goes through.
@@ -131,6 +133,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "decide/diagnose",
             "decide/losses",
             "decide/experiment",
+            "decide/fleet",
             "decide/rank",
             "decide/profile",
         ],

@@ -202,6 +202,7 @@ impl Pages {
         pages.add("flame graph", &flame::page(&profile(), "packets on 2 CPUs, 10.0 s"));
         for line in [
             "compare fixtures/experiments/r4s-placement.json fixtures/experiments/r4s-placement.json",
+            "compare --fleet fixtures/hosts",
             "rank fixtures/formats/board-v1.json",
             "report fixtures/formats/sweep-v1.json",
             "report fixtures/experiments/lab-2cpu-nat300.json",

@@ -485,6 +485,58 @@ fn compares_page_and_drawing_hold_the_figures_that_it_prints() {
     }
 }
 
+#[test]
+fn a_fleet_is_told_by_its_machines_and_what_cant_be_read_is_left_out() {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("fleet");
+    std::fs::create_dir_all(directory.join("site")).unwrap();
+    let write = |name: &str, text: &str| std::fs::write(directory.join(name), text).unwrap();
+    // Four machines before and after an upgrade, which takes a tenth of all of them.
+    for (n, name) in ["a", "b", "c", "site/d"].iter().enumerate() {
+        for (kernel, share) in [("6.6.52", 1.0), ("6.12.8", 0.9)] {
+            let own = 1.0 + 0.01 * n as f64;
+            let level = 1.4 + 0.02 * n as f64;
+            let candidates = vec![("as-found", own * share), ("rps-all", own * share * level)];
+            let truth = Truth { candidates, seed: n as u64, ..Truth::default() };
+            let mut experiment = simulate(&truth);
+            experiment.machine.id = Some(format!("machine-{n}"));
+            experiment.machine.compatible = vec!["a,board".into(), "mediatek,mt7621-soc".into()];
+            experiment.machine.kernel = kernel.into();
+            let text = linerate::machine::store::result::to_json(&experiment).unwrap();
+            write(&format!("{name}-{kernel}.json"), &text);
+        }
+    }
+    write("cut.json", "{\"format\": \"linerate-result\", ");
+    write("other.tar.gz", "no archive");
+    write("notes.txt", "not ours");
+    let fleet = |more: &[&str]| {
+        let mut command = std::process::Command::new(program::path());
+        command.env("COLUMNS", "200").args(["compare", "--fleet"]).arg(&directory).args(more);
+        let out = command.output().unwrap();
+        assert!(out.status.success(), "{out:?}");
+        String::from_utf8(out.stdout).unwrap()
+    };
+    let text = fleet(&[]).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("linerate: 4 machines with 1 processor"), "{text}");
+    assert!(text.contains("mediatek,mt7621-soc (4 machines)"), "{text}");
+    assert!(text.contains("rps-all gives 1.4"), "{text}");
+    assert!(text.contains("Kernel 6.12 is "), "{text}");
+    assert!(text.contains(" slower than the one before ("), "{text}");
+    assert!(text.contains("on 4 of 4 machines"), "{text}");
+    for left_out in ["cut.json", "other.tar.gz"] {
+        assert!(text.contains(left_out), "{text}");
+    }
+    assert!(!text.contains("notes.txt"));
+    let told: serde_json::Value = serde_json::from_str(&fleet(&["--json"])).unwrap();
+    crate::schema::assert_fits("fleet", &told);
+    for kernel in told["kinds"][0]["kernels"].as_array().unwrap() {
+        assert!((kernel["ratio"].as_f64().unwrap() - 0.9).abs() < 0.03, "{kernel}");
+        assert_eq!((&kernel["machines"], &kernel["slower"]), (&4.into(), &4.into()), "{kernel}");
+    }
+    let page = directory.with_extension("html");
+    fleet(&["--force", "-o", page.to_str().unwrap()]);
+    assert!(std::fs::read_to_string(page).unwrap().contains("rps-all gives 1.4"));
+}
+
 /// A recorded sweep, with a router that forwards 31000 packets a second and no more.
 pub(crate) fn swept() -> Sweep {
     let recorded = include_bytes!("../../fixtures/formats/sweep-v1.json");

@@ -40,6 +40,8 @@ const PRINTED: &[(&str, &str)] = &[
          ROOT/fixtures/experiments/r4s-placement.json",
         "compare",
     ),
+    ("compare --fleet ROOT/fixtures/hosts", "fleet"),
+    ("compare --fleet ROOT/fixtures/experiments", "fleet"),
     ("fit ROOT/fixtures/experiments/lab-2cpu-nat300.json", "fit"),
     ("rank ROOT/fixtures/formats/board-v1.json", "rank"),
     ("report ROOT/fixtures/experiments/lab-2cpu-nat300.json", "analysis"),

@@ -40,6 +40,8 @@ const OF_FILES: &[&str] = &[
     "bench --list",
     "fit fixtures/experiments/lab-2cpu-nat300.json",
     "compare fixtures/experiments/r4s-placement.json fixtures/experiments/r4s-placement.json",
+    "compare --fleet fixtures/experiments",
+    "compare --fleet fixtures/hosts",
     "rank fixtures/formats/board-v1.json",
 ];
 

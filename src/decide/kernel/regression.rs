@@ -60,7 +60,8 @@ pub fn met_by(snapshot: &Snapshot) -> Result<Vec<Regression<'static>>, String> {
 
 /// Version, patch level and sublevel: `6.1.0-56-amd64` is 6.1.0, which on Debian says nothing of the
 /// sublevel.
-fn version(release: &str) -> Option<[u32; 3]> {
+#[must_use]
+pub fn version(release: &str) -> Option<[u32; 3]> {
     let number = |text: Option<&str>| -> Option<u32> {
         let text = text?;
         let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

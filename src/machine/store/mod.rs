@@ -24,6 +24,7 @@ pub mod copies;
 mod damaged;
 pub mod deadman;
 pub mod disk;
+pub mod fleet;
 pub mod journal;
 pub mod json;
 pub mod labs;
