@@ -14,6 +14,8 @@ undo() {
     echo "linerate: to remove it all the same: linerate $1 --force, then again" >&2
     exit 1
 }
+[ ! -d /run/systemd/system ] || systemctl --quiet disable --now linerate-watch || :
+[ ! -x /etc/init.d/linerate-watch ] || { /etc/init.d/linerate-watch disable; /etc/init.d/linerate-watch stop; } || :
 [ ! -e /etc/linerate/persist.json ] || undo unpersist
 [ ! -d /run/linerate ] || undo rollback
 exit 0

@@ -26,3 +26,8 @@ put share/fish/vendor_completions.d "$pages/fish/linerate.fish"
 put share/doc/linerate README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/*.md \
     "$pages/third-party-licences.txt" "$pages/linerate.cdx.json"
 put share/doc/linerate/schema docs/schema/*.json
+put share/linerate/events.d packaging/events.d/*
+install -d "$to/lib/systemd/system"
+sed "s|/usr/bin/linerate|$prefix/bin/linerate|; s|/usr/share/|$prefix/share/|" packaging/systemd/linerate-watch.service \
+    >"$to/lib/systemd/system/linerate-watch.service"
+chmod 644 "$to/lib/systemd/system/linerate-watch.service"

@@ -154,6 +154,8 @@ ipk() {
     mkdir -p "$root/control" "$root/whole"
     install -D -m 755 "$binary" "$root/data/usr/bin/linerate"
     install -D -m 644 packaging/boards.d.README "$root/data/etc/linerate/boards.d/README"
+    install -D -m 755 packaging/openwrt/linerate-watch.init "$root/data/etc/init.d/linerate-watch"
+    install -D -m 644 -t "$root/data/usr/share/linerate/events.d" packaging/events.d/*
     # Compressed, for a router's flash is small.
     for text in third-party-licences.txt linerate.cdx.json; do
         install -d "$root/data/usr/share/doc/linerate"

@@ -48,6 +48,7 @@ mod top;
 mod tune;
 mod usage;
 mod verify;
+mod watch;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -122,6 +123,8 @@ pub enum Verb {
   linerate status
   linerate status --json")]
     Status,
+    /// Watch this router for as long as it runs: tell what happens, put back what somebody changed
+    Watch(watch::WatchArgs),
     /// Record this machine in one file, for bug reports and to work on it elsewhere
     Capture(capture::CaptureArgs),
     /// Record what the router does, interval after interval, until Ctrl-C: CSV or JSON lines
@@ -151,7 +154,7 @@ impl Verb {
             Self::Apply(args) => !args.dry_run,
             Self::Persist(args) => !args.print,
             Self::Rollback(_) | Self::Confirm | Self::Unpersist(_) | Self::Capture(_) => true,
-            Self::DeadMan(_) | Self::Event(_) | Self::Boot(_) => true,
+            Self::DeadMan(_) | Self::Event(_) | Self::Boot(_) | Self::Watch(_) => true,
             #[cfg(feature = "measure")]
             Self::Measuring(verb) => {
                 matches!(**verb, measuring::Verb::Tune(_) | measuring::Verb::Lab(_))
@@ -240,6 +243,7 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         Verb::Event(args) => event::run(&context, args),
         Verb::Boot(args) => event::boot(&context, args),
         Verb::Status => status::run(&context),
+        Verb::Watch(args) => watch::run(&context, args),
         Verb::Capture(args) => capture::run(&context, args),
         Verb::Record(args) => record::run(&context, args),
         #[cfg(feature = "top")]

@@ -14,6 +14,7 @@ use crate::machine::store::journal::{Header, Phase};
 use crate::machine::store::labs::LabRecords;
 use crate::machine::store::{self, StateDir};
 use crate::model::order::InOrder;
+use crate::model::watch::Running as Watching;
 use crate::report::document::{Block, Document, Section, Table};
 
 /// Verbs that are started by this program or by an init, and are told of elsewhere.
@@ -65,6 +66,9 @@ struct Page {
     drift: Vec<Drifted>,
     /// Other processes of this program.
     running: Vec<Running>,
+    /// The watch that runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    watch: Option<Watching>,
     /// Labs that stay.
     labs: Vec<String>,
     /// The newest result of `tune` in this directory.
@@ -108,6 +112,7 @@ impl Page {
             }),
             undone: deadman::last_undone(host, state)?,
             drift,
+            watch: waiting::watching(host, state),
             running: running(host),
             labs: LabRecords::of(state.clone()).ids()?,
             experiment: experiment(),
@@ -149,6 +154,17 @@ impl Page {
         self.persisted.iter().flat_map(persisted::State::facts).for_each(|(l, t)| fact(&l, t));
         if self.drift.is_empty() && (!self.in_force.is_empty() || self.persisted.is_some()) {
             fact("drift", "none: every setting is as it was left".to_owned());
+        }
+        if let Some(watch) = &self.watch {
+            let since = waiting::ago(Duration::from_millis(watch.since_ms));
+            let last = watch.last.as_ref().map_or(String::new(), |last| {
+                let ago = waiting::ago(Duration::from_millis(last.at_ms));
+                format!("; the last, {ago} ago: {}", last.event.words)
+            });
+            fact("watch", format!("for {since}, {} events{last}", watch.events));
+            for one in &watch.troubles {
+                fact("trouble", format!("{}: {}", one.event, one.words));
+            }
         }
         for lab in &self.labs {
             fact("lab", format!("{lab} is up; take it down: linerate lab down {lab}"));

@@ -11,3 +11,4 @@ pub mod losses;
 pub mod plan;
 pub mod profile;
 pub mod rank;
+pub mod watch;

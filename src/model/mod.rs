@@ -31,3 +31,4 @@ pub mod starved;
 pub mod sweep;
 pub mod telemetry;
 pub mod units;
+pub mod watch;

@@ -24,3 +24,4 @@ mod schemas;
 mod secrets;
 mod session;
 mod top;
+mod watch;

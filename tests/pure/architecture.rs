@@ -27,6 +27,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("decide/plan", &["model", "error", "decide/kernel"]),
     ("decide/kernel", &["model"]),
     ("decide/losses", &["model"]),
+    ("decide/watch", &["model"]),
     ("decide/profile", &["model"]),
     ("decide/experiment", &["model"]),
     ("decide/rank", &["model"]),

@@ -40,6 +40,13 @@ const MISUSES: &[(&str, i32, &str)] = &[
     ("check --losses x", 2, "'x'"),
     ("check --list --load 5", 2, "'--load"),
     ("check --losses 5 --load 5", 2, "'--load"),
+    // watch
+    ("watch --every 0", 2, "'0'"),
+    ("watch --every 11m", 2, "between 1 and 600"),
+    ("watch --settings FILE", 2, "FILE"),
+    ("watch --settings .", 2, " ."),
+    ("watch --host HOST", 2, "watch"),
+    ("watch now", 2, "'now'"),
     // plan
     ("plan plan.toml", 2, "'plan.toml'"),
     ("plan --role bridge", 2, "'bridge'"),

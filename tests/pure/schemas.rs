@@ -71,6 +71,7 @@ const OF_ROOT: &[&str] = &[
     "agent",
     "bench",
     "confirm",
+    "event",
     "factors",
     "kernel-bisect",
     "labs",

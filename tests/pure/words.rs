@@ -28,6 +28,7 @@ const CLEAN: &[&str] = &[
     "cli/top",
     "cli/tune",
     "cli/verify.rs",
+    "cli/watch",
     "decide/diagnose",
     "decide/experiment",
     "decide/kernel",
@@ -65,6 +66,7 @@ const CLEAN: &[&str] = &[
     "decide/plan/worlds.rs",
     "decide/profile",
     "decide/rank",
+    "decide/watch",
     "error.rs",
     "lib.rs",
     "machine/capture",
@@ -103,6 +105,7 @@ const CLEAN: &[&str] = &[
     "model/sweep.rs",
     "model/telemetry.rs",
     "model/units.rs",
+    "model/watch.rs",
     "report",
 ];
 

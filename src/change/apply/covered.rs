@@ -1,5 +1,5 @@
 //! Journals of events that later ones make redundant: a link that is dialled anew every night must
-//! not leave a journal each time.
+//! not leave a journal each time, nor a setting that is put back every day.
 
 use super::knob::same_text;
 use crate::error::Result;
@@ -8,9 +8,16 @@ use crate::machine::store::journal::{Journal, Phase};
 
 /// Journals of this verb may go.
 const EVENT: &str = "event ";
+/// And those of this one, which puts settings back as an earlier journal left them.
+const PUT_BACK: &str = "watch ";
 
-/// Removes the journals of earlier events each of whose settings a later journal leads back from to
-/// the same value: rolling back comes to the same without them.
+fn is_of(journal: &Journal, verb: &str) -> bool {
+    journal.header.what.starts_with(verb)
+}
+
+/// Removes the journals of earlier events each of whose settings a later journal leads back from to the
+/// same value: rolling back comes to the same without them. So go those of settings that were put back as
+/// an earlier journal left them.
 ///
 /// # Errors
 /// Fails as [`crate::machine::store::StateDir::journals`] does.
@@ -18,7 +25,8 @@ pub fn forget_covered(lock: &Lock) -> Result<()> {
     let journals = lock.state().journals()?.whole;
     for (at, journal) in journals.iter().enumerate() {
         let later = journals.get(at + 1..).unwrap_or_default();
-        if is_covered(journal, later) {
+        let earlier = journals.get(..at).unwrap_or_default();
+        if is_covered(journal, later) || leads_nowhere(journal, earlier) {
             lock.state().remove_journal(lock, journal.number)?;
         }
     }
@@ -29,13 +37,31 @@ fn is_covered(journal: &Journal, later: &[Journal]) -> bool {
     let header = &journal.header;
     let covers = |by: &&Journal| by.phase == Phase::Applied && by.header.host == header.host;
     journal.phase == Phase::Applied
-        && header.what.starts_with(EVENT)
+        && (is_of(journal, EVENT) || is_of(journal, PUT_BACK))
         && header.entries.iter().all(|entry| {
             // The next one that touched the file: what lies between must not be jumped over.
             let next = later.iter().filter(covers).find_map(|by| {
                 by.header.entries.iter().find(|e| e.knob == entry.knob && e.path == entry.path)
             });
             next.is_some_and(|by| same_text(&entry.knob, &by.before, &entry.before))
+        })
+}
+
+/// True if it put back what earlier journals left: they say what is there now, and lead back from it to the
+/// state before linerate, whereas this one leads to what somebody else had set in between.
+fn leads_nowhere(journal: &Journal, earlier: &[Journal]) -> bool {
+    let header = &journal.header;
+    let counts = |by: &&Journal| by.phase == Phase::Applied && by.header.host == header.host;
+    journal.phase == Phase::Applied
+        && is_of(journal, PUT_BACK)
+        && header.entries.iter().all(|entry| {
+            let left = earlier.iter().rev().filter(counts).find_map(|by| {
+                by.header.entries.iter().find(|e| e.knob == entry.knob && e.path == entry.path)
+            });
+            let same = |then: &String, now: &String| same_text(&entry.knob, then, now);
+            left.and_then(|e| e.after.last())
+                .zip(entry.after.last())
+                .is_some_and(|(a, b)| same(a, b))
         })
 }
 
@@ -66,6 +92,12 @@ mod tests {
         let first = journal(1, "event ppp0", 0, "0");
         let again = || vec![journal(2, "event ppp0", 0, "00")];
         assert!(is_covered(&first, &again()));
+        let put_back = journal(1, "watch (put-back)", 0, "0");
+        assert!(is_covered(&put_back, &[journal(2, "watch (put-back)", 0, "0")]));
+        let (ours, back) = (journal(1, "apply x", 0, "0"), journal(2, "watch (put-back)", 0, "2"));
+        assert!(leads_nowhere(&back, std::slice::from_ref(&ours)));
+        assert!(!leads_nowhere(&journal(2, "apply y", 0, "2"), &[ours]), "a person's");
+        assert!(!leads_nowhere(&back, &[]), "nothing else leads back");
         assert!(!is_covered(&journal(1, "apply plan.toml", 0, "0"), &again()), "a person's");
         assert!(!is_covered(&journal(1, "event ppp0", 1, "0"), &again()), "another queue");
         assert!(!is_covered(&journal(1, "event ppp0", 0, "1"), &again()), "another value");

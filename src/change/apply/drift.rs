@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::knob::{remnant, same_text, told};
+use super::knob::{meaning, remnant, same_text, told};
 use super::renamed::Devices;
 use super::undo::Now;
 use super::{InForce, Whereabouts};
 use crate::machine::host::HostRead;
 use crate::machine::store::journal::Phase;
-use crate::model::knob::Knob;
+use crate::model::knob::{Knob, Value};
 
 /// A setting that somebody else set since.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -17,6 +17,9 @@ pub struct Drifted {
     pub knob: Knob,
     /// Value that linerate left there.
     pub wanted: String,
+    /// The same as a value that can be set; `None` where its text is none.
+    #[serde(skip)]
+    pub value: Option<Value>,
     /// Value that is there now; `None` where it can't be read.
     pub is: Option<String>,
 }
@@ -46,8 +49,9 @@ pub fn drift(host: &dyn HostRead, in_force: &[InForce]) -> Vec<Drifted> {
             if same_text(&entry.knob, wanted, &is) || remnant(&entry.knob, wanted, &is) {
                 continue;
             }
+            let value = meaning(&entry.knob, wanted).ok();
             let (wanted, is) = (told(&entry.knob, wanted), Some(told(&entry.knob, &is)));
-            drifted.push(Drifted { knob: entry.knob, wanted, is });
+            drifted.push(Drifted { knob: entry.knob, wanted, value, is });
         }
     }
     drifted

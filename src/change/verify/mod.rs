@@ -7,7 +7,7 @@ mod since;
 
 use std::path::PathBuf;
 
-pub use since::{Since, Suspect};
+pub use since::{Since, Suspect, suspects};
 
 use crate::change::apply::InForce;
 use crate::change::apply::knob::{meaning, path, read_text, same};

@@ -80,7 +80,8 @@ fn seconds_since(started_ms: u64) -> u64 {
 }
 
 /// Programs and scripts found on the machine that set this sort of setting.
-fn suspects(snapshot: &Snapshot, knob: &Knob) -> Vec<Suspect> {
+#[must_use]
+pub fn suspects(snapshot: &Snapshot, knob: &Knob) -> Vec<Suspect> {
     let Some(sort) = knob.spec().and_then(|spec| spec.sort) else { return Vec::new() };
     snapshot
         .services

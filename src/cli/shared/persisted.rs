@@ -188,6 +188,7 @@ pub(in crate::cli) fn state(host: &dyn HostRead) -> Result<Option<State>> {
             let drifted = report.drifted().map(|check| Drifted {
                 knob: check.knob.clone(),
                 wanted: check.wanted.to_string(),
+                value: Some(check.wanted.clone()),
                 is: check.actual.as_ref().map(ToString::to_string),
             });
             (pending, drifted.collect())

@@ -1,5 +1,6 @@
 //! Handling of a change that waits to be confirmed, for every verb.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -12,12 +13,22 @@ use crate::cli::interrupt;
 use crate::error::{Error, ExitCode, Result};
 use crate::machine::host::{HostRead, clock};
 use crate::machine::store::deadman::{Armed, Target, Undone};
-use crate::machine::store::{self, Lock};
+use crate::machine::store::{self, Lock, StateDir};
 use crate::machine::sys::spawn;
+use crate::model::watch::Running;
 
 /// Time that a verb which ends something waits for whoever holds the lock: an `apply` at its last
 /// writes, or the guard that was quicker.
 pub(in crate::cli) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The watch that runs.
+pub(in crate::cli) fn watching(host: &dyn HostRead, state: &StateDir) -> Option<Running> {
+    let own = |running: &Running| {
+        let comm = Path::new("/proc").join(running.pid.to_string()).join("comm");
+        running.pid != std::process::id() && host.text(&comm).is_ok_and(|name| name == "linerate")
+    };
+    state.watching().filter(own)
+}
 
 /// Says what was undone, when and why.
 pub(in crate::cli) fn sentence(undone: &Undone) -> String {

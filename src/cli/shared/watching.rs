@@ -1,4 +1,4 @@
-//! The router interval after interval, for `record` and `top`: rates, and beside them who serves what,
+//! The router interval after interval, for `record`, `top` and `watch`: rates, and beside them who serves what,
 //! what is in force and what is lost.
 //!
 //! Rates are read every time. The rest takes longer to read, so each part of it has a pace: it is looked
@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::persisted;
-use crate::change::apply::Whereabouts;
+use crate::change::apply::{Drifted, Whereabouts};
 use crate::cli::context::Context;
 use crate::decide::diagnose::live;
 use crate::decide::losses::{Kind, ledger};
@@ -21,20 +21,30 @@ use crate::model::order::InOrder;
 use crate::model::snapshot::Snapshot;
 use crate::model::telemetry::{Drift, Interval, Loss, Standing};
 
-/// Each part that is looked at on the side may take this part of a CPU's time: 0.2 %.
+/// Each part that is looked at on the side may take this part of a CPU's time: 0.2 %, and 0.02 % where it
+/// goes on for months.
 const SHARE: u32 = 500;
+const SPARING: u32 = 5000;
+/// And then it is looked at again after so long at the latest, on the slowest machine too.
+const LATEST: Duration = Duration::from_secs(120);
+/// A part is looked at again no sooner than after so long, whatever happens.
+const SOONEST: Duration = Duration::from_secs(2);
 /// Most counters of loss that are told of.
 const LOSSES: usize = 20;
 
 /// Pace of a part that is not read every time.
 struct Pace {
     least: Duration,
+    share: u32,
     due: Duration,
+    last: Duration,
 }
 
 impl Pace {
-    fn new(least: u64) -> Self {
-        Self { least: Duration::from_secs(least), due: Duration::ZERO }
+    fn new(extent: Extent, least: u64) -> Self {
+        let share = if extent == Extent::Sparing { SPARING } else { SHARE };
+        let least = Duration::from_secs(least);
+        Self { least, share, due: Duration::ZERO, last: Duration::ZERO }
     }
 
     /// True if it is time to look again; the next time is told by [`Pace::took`].
@@ -43,7 +53,15 @@ impl Pace {
     }
 
     fn took(&mut self, cpu: Duration) {
-        self.due = clock::monotonic() + self.least.max(cpu.saturating_mul(SHARE));
+        self.last = clock::monotonic();
+        let pause = cpu.saturating_mul(self.share);
+        let pause = if self.share == SPARING { pause.min(LATEST) } else { pause };
+        self.due = self.last + self.least.max(pause);
+    }
+
+    /// Something happened: the next look comes as soon as it may.
+    fn hurry(&mut self) {
+        self.due = self.due.min(self.last + SOONEST);
     }
 }
 
@@ -57,6 +75,28 @@ pub(in crate::cli) enum Extent {
     /// And devices that come later.
     #[cfg(feature = "top")]
     Following,
+    /// The same without interrupts, at a tenth of the cost: for a watch that goes on for months.
+    Sparing,
+}
+
+impl Extent {
+    fn follows(self) -> bool {
+        match self {
+            Self::Rates | Self::Standing => false,
+            #[cfg(feature = "top")]
+            Self::Following => true,
+            Self::Sparing => true,
+        }
+    }
+
+    /// CPUs, devices and interrupt lines to read.
+    fn watch(self, snapshot: &Snapshot, wanted: &[String]) -> Watch {
+        let mut watch = Watch::of(snapshot, wanted);
+        if self == Self::Sparing {
+            watch.irqs.clear();
+        }
+        watch
+    }
 }
 
 /// A router that is watched.
@@ -73,6 +113,9 @@ pub(in crate::cli) struct Watcher<'a> {
     in_force: Pace,
     losses: Pace,
     counters: Option<(Reading, Duration)>,
+    /// Drift as it was read since it was last taken.
+    drifted: Option<Vec<Drifted>>,
+    is_outlined: bool,
 }
 
 impl<'a> Watcher<'a> {
@@ -92,9 +135,9 @@ impl<'a> Watcher<'a> {
             return Err(Error::usage(format!("{verb} device {missing}"), "no such device")
                 .hint(format!("devices here: {}", there.join(", "))));
         }
-        let mut outline = Pace::new(10);
+        let mut outline = Pace::new(extent, 10);
         outline.took(clock::own_cpu().saturating_sub(begun));
-        let watch = Watch::of(&snapshot, wanted);
+        let watch = extent.watch(&snapshot, wanted);
         let mut watcher = Self {
             host,
             wanted,
@@ -103,9 +146,11 @@ impl<'a> Watcher<'a> {
             standing: Standing::default(),
             is_news: true,
             outline,
-            in_force: Pace::new(5),
-            losses: Pace::new(5),
+            in_force: Pace::new(extent, 5),
+            losses: Pace::new(extent, 5),
             counters: None,
+            drifted: None,
+            is_outlined: false,
             snapshot,
         };
         watcher.outlined();
@@ -124,7 +169,6 @@ impl<'a> Watcher<'a> {
     }
 
     /// All that stands beside the rates.
-    #[cfg(feature = "top")]
     pub(in crate::cli) fn standing(&self) -> &Standing {
         &self.standing
     }
@@ -133,6 +177,29 @@ impl<'a> Watcher<'a> {
     #[cfg(feature = "top")]
     pub(in crate::cli) fn ask_queues(&mut self, on: bool) {
         self.telemetry.ask_queues(on);
+    }
+
+    /// The router as it was last looked at as a whole.
+    pub(in crate::cli) fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// True if the router was looked at as a whole since this was last asked.
+    pub(in crate::cli) fn take_outlined(&mut self) -> bool {
+        std::mem::take(&mut self.is_outlined)
+    }
+
+    /// Settings that differ, if they were read since this was last asked.
+    pub(in crate::cli) fn take_drifted(&mut self) -> Option<Vec<Drifted>> {
+        self.drifted.take()
+    }
+
+    /// Looks at settings again soon; with `whole`, at the router as a whole too.
+    pub(in crate::cli) fn hurry(&mut self, whole: bool) {
+        self.in_force.hurry();
+        if whole {
+            self.outline.hurry();
+        }
     }
 
     fn look_around(&mut self) {
@@ -144,9 +211,8 @@ impl<'a> Watcher<'a> {
         if self.outline.is_due() {
             self.snapshot = discover::snapshot(self.host);
             self.outlined();
-            #[cfg(feature = "top")]
-            if self.extent == Extent::Following {
-                self.telemetry.follow(Watch::of(&self.snapshot, self.wanted));
+            if self.extent.follows() {
+                self.telemetry.follow(self.extent.watch(&self.snapshot, self.wanted));
             }
             self.outline.took(clock::own_cpu().saturating_sub(begun));
         }
@@ -164,6 +230,7 @@ impl<'a> Watcher<'a> {
     }
 
     fn outlined(&mut self) {
+        self.is_outlined = true;
         let (snapshot, standing) = (&self.snapshot, &mut self.standing);
         standing.hostname.clone_from(&snapshot.machine.hostname);
         standing.kernel.clone_from(&snapshot.machine.kernel);
@@ -181,12 +248,13 @@ impl<'a> Watcher<'a> {
         let here = kept.in_force.iter().filter(|one| one.place == Whereabouts::Here);
         self.standing.applied = here.map(|one| one.journal.header.what.clone()).collect();
         self.standing.persisted = kept.persisted.map(|state| state.plan);
-        let drift = kept.drift.into_iter().map(|one| Drift {
+        let drift = kept.drift.iter().map(|one| Drift {
             setting: one.knob.to_string(),
-            wanted: one.wanted,
-            is: one.is,
+            wanted: one.wanted.clone(),
+            is: one.is.clone(),
         });
         self.standing.drift = drift.collect();
+        self.drifted = Some(kept.drift);
     }
 
     fn ledger(&mut self) {

@@ -28,6 +28,7 @@ mod fake;
 pub mod faulty;
 mod files;
 mod flow;
+pub mod hook;
 mod kconfig;
 mod live;
 mod query;

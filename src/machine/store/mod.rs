@@ -10,6 +10,7 @@
 //!     damaged-0001 ...        a journal that can't be undone from, kept for a person
 //!     deadman.json            the change that waits to be confirmed
 //!     undone.json             the last one that nobody confirmed
+//!     watch.json              the watch that runs
 //! ```
 //!
 //! Runtime settings vanish with the boot, and so does /run: journals need no better place.
@@ -37,6 +38,7 @@ pub mod recording;
 pub mod result;
 pub mod swap;
 pub mod unfinished;
+pub mod watch;
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

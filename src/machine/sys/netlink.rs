@@ -6,7 +6,7 @@
 
 use std::io;
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::{
@@ -236,6 +236,12 @@ pub(super) struct Refused {
 impl From<io::Error> for Refused {
     fn from(error: io::Error) -> Self {
         Self { index: 0, error }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 
