@@ -1,5 +1,6 @@
 """Routers for the tests: namespaces with an sshd each, and the collection where ansible finds it."""
 
+import importlib
 import os
 import pathlib
 import shutil
@@ -33,11 +34,22 @@ def missing():
 def collections(tmp_path_factory):
     """A directory with the collection as `ansible-galaxy collection build` packs it."""
     work = tmp_path_factory.mktemp("collections")
-    run = dict(check=True, stdout=subprocess.DEVNULL)
+    here = dict(os.environ, ANSIBLE_COLLECTIONS_PATH=str(work))
+    run = dict(check=True, stdout=subprocess.DEVNULL, env=here)
     subprocess.run(["ansible-galaxy", "collection", "build", "--output-path", work, HERE.parent], **run)
     (packed,) = work.glob("*.tar.gz")
     subprocess.run(["ansible-galaxy", "collection", "install", packed, "-p", work, "--offline"], **run)
     return work
+
+
+@pytest.fixture
+def module(collections, monkeypatch):
+    """Imports a module of plugin_utils by its name."""
+    monkeypatch.syspath_prepend(str(collections))
+    for name in [n for n in sys.modules if n.startswith("ansible_collections")]:
+        monkeypatch.delitem(sys.modules, name)
+    place = "ansible_collections.linerate.router.plugins.plugin_utils."
+    return lambda name: importlib.import_module(place + name)
 
 
 @pytest.fixture

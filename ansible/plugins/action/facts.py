@@ -9,8 +9,8 @@ from ansible_collections.linerate.router.plugins.plugin_utils.machine import (
     machine_class,
 )
 from ansible_collections.linerate.router.plugins.plugin_utils.router import (
-    DONE,
     DRIFT,
+    FINDINGS,
     Answer,
     RouterAction,
 )
@@ -19,23 +19,32 @@ from ansible_collections.linerate.router.plugins.plugin_utils.router import (
 class ActionModule(RouterAction):
     """facts"""
 
-    SPEC = {"full": {"type": "bool", "default": False}}
+    SPEC = {
+        "full": {"type": "bool", "default": False},
+        "check": {"type": "bool", "default": False},
+    }
 
     def act(self):
-        script = "%s >version || exit; %s >show || exit; %s >status" % (
-            self.command("--version"),
-            self.command("show", "--json"),
-            self.command("status", "--json"),
+        words = {"version": ["--version"], "show": ["show", "--json"], "status": ["status", "--json"]}
+        if self.args["check"]:
+            words["check"] = ["check", "--json"]
+        # Findings and drift have exit codes of their own.
+        script = "; ".join(
+            "%s >%s; c=$?; [ $c = 0 ] || [ $c = %d ] || [ $c = %d ] || exit $c"
+            % (self.command(*words[name]), name, FINDINGS, DRIFT)
+            for name in words
         )
-        answer, files = self.in_scratch(script, back=("version", "show", "status"))
-        self.must(answer, ("show",), (DONE, DRIFT))
-        version, show, status = files
+        answer, files = self.in_scratch(script + "; true", back=tuple(words))
+        self.must(answer, ("show",))
+        version, show, status, *check = files
         facts = {"version": self.check_version(version)}
         show = Answer(0, show, "").json("linerate-show")
         facts["status"] = Answer(0, status, "").json("linerate-status")
         facts["machine"] = show["machine"]
         facts["class"] = machine_class(show)
         facts["devices"] = devices(show)
+        if check:
+            facts["findings"] = Answer(0, check[0], "").json("linerate-check")["findings"]
         if self.args["full"]:
             facts["show"] = show
         return {"ansible_facts": {"linerate": facts}}

@@ -18,6 +18,10 @@ options:
     description: Also return all that C(linerate show --json) says.
     type: bool
     default: false
+  check:
+    description: Also look for what holds the router back, as M(linerate.router.check) does.
+    type: bool
+    default: false
 extends_documentation_fragment:
   - linerate.router.router
   - linerate.router.router.looks
@@ -42,6 +46,7 @@ ansible_facts:
       description:
         - C(version), C(machine) and C(status) as linerate tells them.
         - C(class) with C(id), C(label) and C(traits), and C(devices), its physical ports.
+        - C(findings) with O(check).
       type: dict
       returned: success
 """

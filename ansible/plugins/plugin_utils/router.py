@@ -123,7 +123,10 @@ class RouterAction(ActionBase):
         # Something on standard input keeps ssh from asking for a terminal, which would mix the two
         # outputs, and hang up on what runs when the connection is lost.
         told = self._low_level_execute_command(
-            script, in_data=to_bytes(stdin if stdin else "\n"), encoding_errors="surrogateescape"
+            # Ansible puts words of its own behind the last line.
+            "(\n%s\n)" % script,
+            in_data=to_bytes(stdin if stdin else "\n"),
+            encoding_errors="surrogateescape",
         )
         return Answer(told["rc"], told["stdout"], told["stderr"])
 
