@@ -74,5 +74,5 @@ def test_a_router_with_another_host_key_is_not_talked_to(routers):
 def test_the_collection_has_documentation_for_each_of_its_modules(collections):
     root = pathlib.Path(collections) / "ansible_collections/linerate/router/plugins"
     actions = {path.stem for path in (root / "action").glob("*.py")}
-    modules = {path.stem for path in (root / "modules").glob("*.py")}
+    modules = {path.stem for path in (root / "modules").glob("*.yml")}
     assert actions == modules

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.linerate.router.plugins.plugin_utils.change import ChangeAction
+from ansible.errors import AnsibleConnectionFailure
+from ansible_collections.linerate.router.plugins.plugin_utils.change import ChangeAction, Unsure
 
 
 class ActionModule(ChangeAction):
@@ -13,6 +14,12 @@ class ActionModule(ChangeAction):
     def act(self):
         if self._task.check_mode:
             return {"changed": bool(self.status().get("waiting"))}
-        self.log_in_anew(self.whence())
-        self.waits()
-        return {"changed": True, "seconds_left": self.confirm()}
+        try:
+            self.log_in_anew(self.whence())
+            self.waits()
+            return {"changed": True, "seconds_left": self.confirm()}
+        except AnsibleConnectionFailure as error:
+            # A failure, and no router that is only not there: something is in force that undoes itself.
+            raise Unsure(
+                "no new login worked: not confirmed, and undone by the router: %s" % error
+            ) from error
