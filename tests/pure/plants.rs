@@ -482,15 +482,18 @@ fn faults(base: &Base) -> Vec<Fault> {
         &["large-rule-set"],
         rules(2000, true),
     ));
-    all.push(file(
-        "1,500 rules of the old iptables",
-        &["large-rule-set"],
-        "/proc/net/ip_tables_names: filter\n/linerate/iptables.json: [{\"table\":\"filter\",\"ipv6\":false,\"rules\":1510,\
-         \"forward_rules\":1500,\"nat\":false,\"masquerade_devices\":[],\"flow_offload\":false,\
-         \"hardware\":false}]\n/linerate/nftables.json: {\"rules\":0,\"forward_rules\":0,\
-         \"nat\":false,\"masquerade_devices\":[],\"flowtables\":[]}\n"
-            .into(),
-    ));
+    // Flowtables, or OpenWrt's options, ask for offload that old rules alone do not have.
+    if !snapshot.path.asks_for_offload() && !snapshot.path.offloads() {
+        all.push(file(
+            "1,500 rules of the old iptables",
+            &["large-rule-set"],
+            "/proc/net/ip_tables_names: filter\n/linerate/iptables.json: [{\"table\":\"filter\",\"ipv6\":false,\"rules\":1510,\
+             \"forward_rules\":1500,\"nat\":false,\"masquerade_devices\":[],\"flow_offload\":false,\
+             \"hardware\":false}]\n/linerate/nftables.json: {\"rules\":0,\"forward_rules\":0,\
+             \"nat\":false,\"masquerade_devices\":[],\"flowtables\":[]}\n"
+                .into(),
+        ));
+    }
     all.push(file(
         "a program that takes every packet",
         &["packet-taps"],
@@ -721,9 +724,12 @@ fn further(base: &Base) -> Vec<Fault> {
         &["transmit-hang"],
         format!("{dir}/queues/tx-0/tx_timeout: 9\n"),
     ));
-    let is_bridge = |d: &NetDev| d.kind.as_deref() == Some("bridge");
-    let bridges: Vec<&NetDev> = snapshot.netdevs.iter().filter(|d| is_bridge(d)).collect();
-    if bridges.iter().any(|bridge| bridge.lower.len() > 1) {
+    // Between ports of one switch the switch forwards.
+    let is_bridge = |d: &&NetDev| d.kind.as_deref() == Some("bridge") && d.lower.len() > 1;
+    let by_cpu = |name: &String| {
+        snapshot.netdev(name).is_some_and(|d| d.is_hardware() && d.switch.is_none())
+    };
+    if snapshot.netdevs.iter().filter(is_bridge).any(|bridge| bridge.lower.iter().any(by_cpu)) {
         let files = sysctl("net.bridge.bridge-nf-call-iptables", 1);
         all.push(file("bridged frames go through iptables", &["bridge-netfilter"], files));
     }
@@ -788,7 +794,6 @@ fn fresh<'a>(own: &Diagnosis, found: &'a Diagnosis) -> Vec<&'a Finding> {
 const SINCE_BOOT: &[&str] = &[
     "damaged-frames",
     "flapping-link",
-    "short-rings",
     "ring-overflow",
     "backlog-drops",
     "neighbour-overflow",
@@ -824,20 +829,52 @@ fn written(base: &Base, fault: &Fault, step: &str) -> Option<String> {
         ["systemctl", "disable", "--now", _] => Some("/proc/77/comm: sleep\n".into()),
         ["tc", "qdisc", "del", "dev", _, "root"] => Some("/linerate/qdiscs.json: []\n".into()),
         ["ethtool", "-K", device, feature, state] => {
-            let name = match *feature {
-                "gro" => "rx-gro",
-                "lro" => "rx-lro",
-                "tso" => "tx-tcp-segmentation",
+            let names: &[&str] = match *feature {
+                "gro" => &["rx-gro"],
+                "lro" => &["rx-lro"],
+                "tso" => &["tx-tcp-segmentation"],
+                "rx" => &["rx-checksum"],
+                // The card's other offloads of what is sent come back with it.
+                "tx" => &["tx-checksum-ip-generic", "tx-tcp-segmentation"],
                 _ => return None,
             };
-            let active = *state == "on";
-            Some(format!(
-                "/linerate/features/{device}.json: \
-                 {{\"{name}\":{{\"active\":{active},\"changeable\":true}}}}\n"
-            ))
+            let state = format!("{{\"active\":{},\"changeable\":true}}", *state == "on");
+            let features: Vec<String> = names.iter().map(|n| format!("\"{n}\":{state}")).collect();
+            Some(format!("/linerate/features/{device}.json: {{{}}}\n", features.join(",")))
+        }
+        ["ethtool", "-G", device, "rx", ring] => Some(format!(
+            "/linerate/nic/{device}.json: {{\"rings\":{{\"rx\":{ring},\"rx-max\":4096}}}}\n"
+        )),
+        ["ethtool", "-C", device, settings @ ..] => {
+            let pairs = settings.chunks(2).map(|pair| format!("\"{}\":{}", pair[0], pair[1]));
+            let pairs = pairs.collect::<Vec<_>>().join(",");
+            Some(format!("/linerate/nic/{device}.json: {{\"coalesce\":{{{pairs}}}}}\n"))
+        }
+        ["ethtool", "--set-eee", device, "eee", "off"] => Some(format!(
+            "/linerate/nic/{device}.json: {{\"eee\":{{\"active\":0,\"enabled\":0}}}}\n"
+        )),
+        ["ip", "link", "set", device, "txqueuelen", length] => {
+            Some(format!("{}/tx_queue_len: {length}\n", base.dir(device)))
         }
         _ => None,
     }
+}
+
+/// Files of several steps: of one device's offloads each step has its own.
+fn together(files: &str) -> String {
+    let mut offloads: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut rest = String::new();
+    for line in files.lines() {
+        match line.strip_prefix("/linerate/features/").and_then(|l| l.split_once(": ")) {
+            Some((file, object)) => {
+                offloads.entry(file).or_default().push(&object[1..object.len() - 1]);
+            }
+            None => rest += &format!("{line}\n"),
+        }
+    }
+    let merged = offloads.into_iter();
+    let merged = merged.map(|(f, all)| format!("/linerate/features/{f}: {{{}}}\n", all.join(",")));
+    rest + &merged.collect::<String>()
 }
 
 /// The finding of a fault that is still there when its remedy was followed, if it names settings.
@@ -862,12 +899,16 @@ fn left_after_its_remedy(
         // What was never in a file is not mended by writing one.
         return None;
     } else {
-        let files = finding.remedy.iter().filter_map(|step| written(base, fault, step));
-        base.with(&[fault], &files.collect::<String>())
+        let files: String =
+            finding.remedy.iter().filter_map(|step| written(base, fault, step)).collect();
+        base.with(&[fault], &together(&files))
     };
     let again = check(&then);
-    let same = |f: &&Finding| f.rule == finding.rule && f.severity >= Severity::Notice;
-    let left = again.findings.iter().find(same)?;
+    let grave = || again.findings.iter().filter(|f| f.severity >= Severity::Notice);
+    let left = grave().find(|f| f.rule == finding.rule);
+    // Nor does it bring another.
+    let known = |f: &Finding| found.findings.iter().any(|other| other.rule == f.rule);
+    let left = left.or_else(|| grave().find(|f| !known(f)))?;
     Some(format!("{} {}: {:?}", left.rule, left.title, finding.remedy))
 }
 

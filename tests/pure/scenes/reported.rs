@@ -113,6 +113,15 @@ fn queues_that_took_nothing_do_not_hide_that_one_cpu_takes_all() {
 }
 
 #[test]
+fn two_queues_on_one_cpu_beside_an_idle_one_are_named() {
+    let scene = unpack("odroid-4-atlantic");
+    let said = told(&Tree::open(&scene.0).unwrap());
+    let first = said.findings.first().expect("nothing found");
+    assert_eq!(first.rule, "uneven-load", "{first:?}");
+    assert_eq!(first.title, "2 queues of enp1s0 arrive on CPU3 while CPU 2 could help");
+}
+
+#[test]
 fn well_tuned_machines_raise_no_alarm() {
     for name in ["well-tuned-4-r5s", "well-tuned-4-bpi-r4", "well-tuned-8-virtio"] {
         let scene = unpack(name);

@@ -129,6 +129,17 @@ fn token_rate(options: &str) -> Option<u64> {
     rate.map(|bytes| bytes.saturating_mul(8))
 }
 
+fn share(rate: u64, speed: u32) -> f64 {
+    rate as f64 / (f64::from(speed.max(1)) * 1e6)
+}
+
+/// Rate of a token bucket, and the speed of its port, of which it is a small part.
+fn narrow(device: &NetDev, qdisc: &Qdisc) -> Option<(u64, u32)> {
+    let rate = qdisc.options.as_deref().and_then(token_rate);
+    let found = rate.zip(device.speed).filter(|_| qdisc.kind == "tbf");
+    found.filter(|(rate, speed)| share(*rate, *speed) < 0.5)
+}
+
 fn forgotten(subject: &Subject<'_>) -> Looked {
     if subject.snapshot.netdevs.iter().all(|d| d.qdiscs.is_empty()) {
         return Err("the queueing disciplines can't be read".into());
@@ -149,14 +160,8 @@ fn forgotten(subject: &Subject<'_>) -> Looked {
                 );
                 continue;
             }
-            let rate = qdisc.options.as_deref().and_then(token_rate);
-            let Some((rate, speed)) = rate.zip(device.speed).filter(|_| qdisc.kind == "tbf") else {
-                continue;
-            };
-            let share = rate as f64 / (f64::from(speed.max(1)) * 1e6);
-            if share >= 0.5 {
-                continue;
-            }
+            let Some((rate, speed)) = narrow(device, qdisc) else { continue };
+            let share = share(rate, speed);
             let title = format!(
                 "a token bucket lets {:.1} Mbit/s out by {}, of {speed}",
                 rate as f64 / 1e6,
@@ -359,7 +364,9 @@ fn sqm(subject: &Subject<'_>) -> Looked {
     if subject.snapshot.netdevs.iter().all(|d| d.qdiscs.is_empty()) {
         return Err("the queueing disciplines can't be read".into());
     }
-    let shapers = shapers(subject);
+    let mut shapers = shapers(subject);
+    // A bucket that was forgotten is nobody's latency control: `forgotten-qdisc` tells of it.
+    shapers.retain(|q| subject.snapshot.netdev(&q.device).is_none_or(|d| narrow(d, q).is_none()));
     let Some(first) = shapers.first().filter(|_| subject.offloads()) else { return Ok(Vec::new()) };
     let hardware = tables(subject).iter().any(|t| t.hardware)
         || path.iptables_rules.iter().any(|t| t.hardware);

@@ -45,6 +45,13 @@ fn starved(name: &str) -> bool {
     words.iter().any(|word| name.contains(word)) && !name.starts_with("tx")
 }
 
+/// Descriptors of a ring that is long enough, whatever the card could have.
+const LONG: u64 = 2048;
+
+fn is_short(now: u64, most: u64) -> bool {
+    now < LONG && now.saturating_mul(2) <= most
+}
+
 /// Packets that found no descriptor: the kernel's own counter, and where it tells nothing the driver's;
 /// not both, which may count the same packet.
 fn losses(subject: &Subject<'_>, device: &NetDev) -> (u64, &'static str) {
@@ -69,9 +76,11 @@ fn overflow(subject: &Subject<'_>) -> Looked {
     let mut found = Vec::new();
     for device in known {
         let of = |name: &str| device.settings.rings.as_ref().and_then(|r| r.get(name)).copied();
-        // A ring that is far from full length is told by `short-rings`.
+        // A ring that is far from full length is told by `short-rings`; what was lost since boot may
+        // have been lost before it was made longer.
         let ring = of("rx").zip(of("rx-max"));
-        if ring.is_some_and(|(now, most)| now.saturating_mul(2) <= most) {
+        let boot = subject.window.is_none();
+        if ring.is_some_and(|(now, most)| is_short(now, most) || boot && now < most) {
             continue;
         }
         let (lost, when) = losses(subject, device);
@@ -118,7 +127,7 @@ fn look(subject: &Subject<'_>) -> Looked {
         let of = |name: &str| device.settings.rings.as_ref().and_then(|r| r.get(name)).copied();
         let (Some(now), Some(most)) = (of("rx"), of("rx-max")) else { continue };
         let (lost, when) = losses(subject, device);
-        if lost == 0 || now.saturating_mul(2) > most {
+        if lost == 0 || !is_short(now, most) {
             continue;
         }
         let received = subject.device(&device.name).and_then(|d| d.rx_packets);
@@ -141,7 +150,7 @@ fn look(subject: &Subject<'_>) -> Looked {
         if let Some(all) = received {
             one = one.seen(format!("/sys/class/net/{name}/statistics/rx_packets"), all);
         }
-        let wanted = most.min(now.saturating_mul(4).max(1024));
+        let wanted = most.min(now.saturating_mul(4).max(LONG));
         found.push(
             one.remedy(format!(
                 "ethtool -G {name} rx {wanted}  # the link may go down for a moment"

@@ -263,11 +263,19 @@ fn idle(subject: &Subject<'_>) -> Looked {
         subject.snapshot.cpus.iter().filter(|c| !c.online).map(|c| c.id).collect();
     let isolated: CpuSet =
         subject.snapshot.cpus.iter().filter(|c| c.online && c.isolated).map(|c| c.id).collect();
-    let Some(better) = subject.with_all_cpus() else { return Ok(Vec::new()) };
     let usable = &subject.intake.usable;
+    // Half of the CPUs may be away on purpose (SMT that was switched off), all but one hardly: that is
+    // told also where the links or the hardware leave that one little to do.
+    let away = !offline.is_empty() || !isolated.is_empty();
+    let lone = away && usable.len() == 1 && subject.snapshot.cpus.len() > 2;
+    let (cost, severity) = match subject.with_all_cpus() {
+        Some(better) => (better.cost, better.severity()),
+        None if lone => (0.0, Severity::Notice),
+        None => return Ok(Vec::new()),
+    };
     // Half of the CPUs and more may be away on purpose: SMT that was switched off, power.
     let most = if usable.len() == 1 { Severity::Warning } else { Severity::Notice };
-    let severity = better.severity().min(most);
+    let severity = severity.min(most);
     let what = match (offline.is_empty(), isolated.is_empty()) {
         (false, true) => format!("CPU {offline} is offline"),
         (true, _) => format!("CPU {isolated} is isolated"),
@@ -277,7 +285,7 @@ fn idle(subject: &Subject<'_>) -> Looked {
     // Where packets are on them all the same, that comes first.
     let aside = self::isolated(subject).is_ok_and(|found| !found.is_empty());
     let mut found =
-        Found::new(subject.on_router(severity), title).cost(better.cost).sure(Confidence::Likely);
+        Found::new(subject.on_router(severity), title).cost(cost).sure(Confidence::Likely);
     found.aside = aside;
     if !offline.is_empty() {
         found = found

@@ -12,7 +12,19 @@ use crate::model::plan::Change;
 use crate::model::snapshot::NetDev;
 use crate::model::units::CpuId;
 
+use super::placement::union;
+
 pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "steered-twice",
+        what: "RPS on a VLAN, PPPoE or bridge device over one that spreads its packets already",
+        costs: "packets change CPUs twice: the hash at the port looks inside VLAN and PPPoE, so the \
+                second step costs an interrupt between CPUs for nothing",
+        source: "net/core/flow_dissector.c (__skb_flow_dissect: ETH_P_8021Q, ETH_P_PPP_SES)",
+        reads: "RPS masks of devices without hardware, and of those under them",
+        load: Load::Apart,
+        look: twice,
+    },
     Rule {
         id: "rps-own-cpu",
         what: "RPS keeps part of the packets on the CPU that takes their interrupts",
@@ -32,16 +44,6 @@ pub(super) const RULES: &[Rule] = &[
         reads: "queues, interrupt affinity, RPS masks",
         load: Load::Apart,
         look: with_queues,
-    },
-    Rule {
-        id: "steered-twice",
-        what: "RPS on a VLAN, PPPoE or bridge device over one that spreads its packets already",
-        costs: "packets change CPUs twice: the hash at the port looks inside VLAN and PPPoE, so the \
-                second step costs an interrupt between CPUs for nothing",
-        source: "net/core/flow_dissector.c (__skb_flow_dissect: ETH_P_8021Q, ETH_P_PPP_SES)",
-        reads: "RPS masks of devices without hardware, and of those under them",
-        load: Load::Apart,
-        look: twice,
     },
     Rule {
         id: "decimal-mask",
@@ -314,9 +316,14 @@ fn twice(subject: &Subject<'_>) -> Looked {
             None => ground(subject, &device.name),
         };
         let below = ground.iter().filter_map(|name| subject.snapshot.netdev(name));
-        let mut spread = below
+        let mut grounds = below
             .filter(|d| steered(d).is_some() || spread(subject, d).is_some_and(|on| on.len() > 1));
-        let Some(port) = spread.next() else { continue };
+        let Some(port) = grounds.next() else { continue };
+        // Where both are the same CPU, packets stay there.
+        let all = device.rx_queues.iter().chain(&port.rx_queues).filter_map(|q| q.rps.clone());
+        if union(&all.collect::<Vec<_>>()).len() < 2 && spread(subject, port).is_none() {
+            continue;
+        }
         again.push((device, mask));
         if !ports.iter().any(|known| known.name == port.name) {
             ports.push(port);
