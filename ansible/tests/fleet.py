@@ -11,10 +11,14 @@ import subprocess
 import time
 
 PROGRAM = os.environ.get("LINERATE_PROGRAM") or shutil.which("linerate")
+# OpenWrt's server and shell.
+DROPBEAR = os.environ.get("DROPBEAR") or shutil.which("dropbear", path=os.environ["PATH"] + ":/usr/sbin")
+BUSYBOX = shutil.which("busybox")
 SSHD = os.environ.get("SSHD") or shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin")
 GATEWAY = "198.18.0.1"
 
-# Started in new namespaces; $1 is the router's directory, $2 its address, $3 sshd.
+# Started in new namespaces; $1 is the router's directory, $2 its address, the rest
+# the server.
 ROUTER = r"""
 set -eu
 mount --make-rprivate /
@@ -31,7 +35,13 @@ ip link set lanp0 up
 until ip addr add "$2/16" dev wan0 2>/dev/null; do sleep 0.05; done
 ip link set wan0 up
 ip route add default via 198.18.0.1
-exec "$3" -D -e -f "$1/sshd_config" 2>>"$1/sshd.log"
+if [ -d "$1/root" ]; then
+    mount --bind "$1/root" /root
+    mount --bind "$1/shells" /etc/shells
+fi
+log=$1/sshd.log
+shift 2
+exec "$@" 2>>"$log"
 """
 
 
@@ -43,31 +53,63 @@ def run(*words, **more):
 class Router:
     """One router."""
 
-    def __init__(self, work, number, key):
+    def __init__(self, work, number, key, small):
         self.number, self.name = number, "r%d" % number
         self.address = "198.18.1.%d" % number
         self.dir = work / self.name
         self.dir.mkdir()
         self.key = self.dir / "host_key"
-        run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.key)
-        (self.dir / "authorized_keys").write_text(key)
+        self.small = small
         users = pathlib.Path("/etc/passwd").read_text()
         if "\nsshd:" not in users:
             users += "sshd:x:65533:65533::/run/sshd:/usr/sbin/nologin\n"
+        if small:
+            self.server = self.dropbear(key)
+            (self.dir / "ash").symlink_to(BUSYBOX)
+            (self.dir / "shells").write_text("%s\n" % (self.dir / "ash"))
+            (root, rest) = users.split("\n", 1)
+            users = "%s:%s\n%s" % (root.rsplit(":", 1)[0], self.dir / "ash", rest)
+        else:
+            self.server = self.sshd(key)
         (self.dir / "passwd").write_text(users)
+        self.program = self.dir / "linerate"
+        self.program.symlink_to(PROGRAM)
+        self.process = None
+
+    def sshd(self, key):
+        """OpenSSH's server."""
+        run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.key)
+        (self.dir / "authorized_keys").write_text(key)
         (self.dir / "sshd_config").write_text(
             "HostKey %s\nAuthorizedKeysFile %s\nListenAddress %s\nPidFile none\nUsePAM no\n"
             "StrictModes no\nPermitRootLogin prohibit-password\nPasswordAuthentication no\nUseDNS no\n"
             "MaxStartups 100\n" % (self.key, self.dir / "authorized_keys", self.address)
         )
-        self.program = self.dir / "linerate"
-        self.program.symlink_to(PROGRAM)
-        self.process = None
+        return [SSHD, "-D", "-e", "-f", self.dir / "sshd_config"]
+
+    def dropbear(self, key):
+        """OpenWrt's."""
+        tool = pathlib.Path(DROPBEAR).resolve()
+        made = [place / "dropbearkey" for place in (tool.parents[1] / "bin", tool.parent)]
+        (tool,) = [str(place) for place in made if place.exists()][:1]
+        run(tool, "-t", "ed25519", "-f", self.key, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        told = run(tool, "-y", "-f", self.key, capture_output=True, text=True).stdout
+        (line,) = [line for line in told.splitlines() if line.startswith("ssh-")]
+        self.key.with_suffix(".pub").write_text(line + "\n")
+        home = self.dir / "root" / ".ssh"
+        home.mkdir(parents=True, mode=0o700)
+        (home / "authorized_keys").write_text(key)
+        (home / "authorized_keys").chmod(0o600)
+        return [DROPBEAR, "-F", "-E", "-s", "-r", self.key, "-p", self.address + ":22", "-P", ""]
+
+    def public_key(self):
+        """Its host key, as known_hosts has it."""
+        return self.key.with_suffix(".pub").read_text()
 
     def start(self):
         """Begins; `wait` waits until it is there."""
         words = ["unshare", "-n", "-m", "-p", "--fork", "--kill-child", "--mount-proc", "sh", "-c", ROUTER]
-        words += ["router", self.dir, self.address, SSHD]
+        words += ["router", self.dir, self.address, *self.server]
         self.process = subprocess.Popen([str(word) for word in words], stderr=subprocess.PIPE)
 
     def wait(self):
@@ -173,10 +215,10 @@ class Fleet:
                 check=False,
             )
 
-    def make(self, count):
-        """Makes that many routers."""
+    def make(self, count, small=False):
+        """Makes that many routers; small ones are like OpenWrt's, with dropbear and busybox."""
         key = self.key.with_suffix(".pub").read_text()
-        new = [Router(self.work, len(self.routers) + n + 1, key) for n in range(count)]
+        new = [Router(self.work, len(self.routers) + n + 1, key, small) for n in range(count)]
         self.routers += new
         for router in new:
             router.start()
@@ -187,11 +229,9 @@ class Fleet:
     def inventory(self, **more):
         """Writes the inventory; `more` are variables of single routers by name."""
         known = self.work / "known_hosts"
-        known.write_text(
-            "".join("%s %s" % (r.address, r.key.with_suffix(".pub").read_text()) for r in self.routers)
-        )
+        known.write_text("".join("%s %s" % (r.address, r.public_key()) for r in self.routers))
         hosts = {
-            r.name: dict(ansible_host=r.address, linerate_program=str(r.program), **more.get(r.name, {}))
+            r.name: dict(ansible_host=r.address, linerate_program=str(r.program)) | more.get(r.name, {})
             for r in self.routers
         }
         path = self.work / "inventory.json"
@@ -211,6 +251,7 @@ class Fleet:
         return dict(
             os.environ,
             ANSIBLE_COLLECTIONS_PATH=str(self.collections),
+            PWD=str(self.work),
             ANSIBLE_HOME=str(self.work / "home"),
             ANSIBLE_LOCAL_TEMP=str(self.work / "tmp"),
             ANSIBLE_HOST_KEY_CHECKING="True",

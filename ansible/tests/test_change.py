@@ -4,6 +4,7 @@ import os
 import signal
 import time
 
+import fleet
 import pytest
 
 
@@ -43,6 +44,26 @@ def test_a_change_is_confirmed_by_a_new_login_shown_before_and_undone_after(rout
     told = routers.task("rollback")["r1"]
     assert told["changed"] and len(told["restored"]) >= 1 and router.mask() == 0
     assert not routers.task("rollback")["r1"]["changed"]
+
+
+def test_dropbear_and_the_shell_of_busybox_do_as_well(routers):
+    if not (fleet.DROPBEAR and fleet.BUSYBOX):
+        pytest.skip("no dropbear or no busybox here: set DROPBEAR")
+    (router,) = routers.make(1, small=True)
+    plan = planned(routers)
+    told = routers.task("apply", **plan)["r1"]
+    assert told["outcome"] == "confirmed" and router.mask() == 1, told
+    assert (router.dir / "sshd.log").read_text().count("Pubkey auth succeeded") >= 2
+    dest = routers.work / "r1.tar.gz"
+    assert routers.task("capture", dest=str(dest), samples=1)["r1"]["bytes"] == dest.stat().st_size
+    told = routers.task("measure", seconds=2)["r1"]
+    assert len(told["windows"]) == 2 and told["frames"] >= 0
+    assert routers.task("rollback")["r1"]["changed"] and router.mask() == 0
+    # The change that lets nobody in.
+    router.wrap('[ "$1" = apply ] || exec $REAL "$@"; $REAL "$@"; c=$?; ip link set wan0 down; exit $c')
+    plan.update(seconds=17, return_timeout=5, no_probe=True)
+    assert routers.task("apply", **plan)["r1"]["outcome"] == "lost"
+    until(lambda: router.mask() == 0)
 
 
 def test_a_router_that_vanishes_after_the_change_comes_back_undone(routers):

@@ -72,5 +72,6 @@ def test_a_package_is_installed_once_from_a_file_or_a_url(routers):
     good = "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
     wrong = "sha256:" + "0" * 64
     routers.play(INSTALL, *asked, code=2, linerate_package=url, linerate_checksum=wrong)
-    assert "changed: [r1]" in routers.play(INSTALL, *asked, linerate_package=url, linerate_checksum=good)
+    assert "Install it" in routers.play(INSTALL, *asked, linerate_package=url, linerate_checksum=good)
+    assert "linerate" in router.inside("dpkg", "-l", "linerate").stdout
     server.shutdown()

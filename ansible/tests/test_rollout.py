@@ -89,6 +89,7 @@ def test_the_first_loss_stops_the_rollout_and_undoes_its_batch(routers):
     assert "rx_dropped" in stopped["r3"]["why"]
     page = (routers.work / "fleet" / "fleet.html").read_text()
     assert "The rollout stopped: r3 is worse off" in page
+    assert "Undone with them, for they were of the same batch: r2." in page
     assert outcome(printed)["localhost"]["failed"] == "1"
 
 

@@ -28,6 +28,14 @@ def clean(value):
     return value
 
 
+def counted(names):
+    """Names, those that are there several times once with their number."""
+    return [
+        name if names.count(name) == 1 else "%d x %s" % (names.count(name), name)
+        for name in sorted(set(names))
+    ]
+
+
 def by_class(rows):
     """Classes with their routers, the largest first."""
     found = {}
@@ -40,7 +48,7 @@ def by_class(rows):
             {
                 "id": kind["id"],
                 "label": kind["label"],
-                "ports": kind["traits"]["ports"],
+                "ports": counted(kind["traits"]["ports"]),
                 "routers": [],
                 "versions": {},
                 "changed": 0,
@@ -55,7 +63,7 @@ def by_class(rows):
         one["changed"] += bool(status["journals"])
         one["persisted"] += bool(status.get("persisted"))
         span = (row.get("verdict") or {}).get("cost")
-        if span and row["verdict"]["go"]:
+        if span and row["verdict"]["go"] and row["verdict"].get("kept", True):
             one["gains"].append(span["ratio"])
     for one in found.values():
         gains = one.pop("gains")
@@ -128,7 +136,10 @@ def fleet(rows):
             for row in rows
             if not row.get("facts")
         ],
-        "kept": [row for row in verdicts if row["verdict"]["go"]],
+        "kept": [row for row in verdicts if row["verdict"]["go"] and row["verdict"].get("kept", True)],
+        "with_others": [
+            row["name"] for row in verdicts if row["verdict"]["go"] and not row["verdict"].get("kept", True)
+        ],
         "worse": [row for row in verdicts if not row["verdict"]["go"]],
     }
     return page
