@@ -190,6 +190,11 @@ fn violations(sources: &[Source]) -> Vec<String> {
                 wrong.push(format!("src/{}:{line}: unsafe is only for machine/sys", source.path));
             }
         }
+        if room == "decide/plan" && !is_test_file(&source.path) {
+            wrong.extend(of_the_c_library(&tokens).map(|(line, name)| {
+                format!("src/{}:{line}: {name} differs by processor; libm's does not", source.path)
+            }));
+        }
         let lines = source.text.lines().count();
         if lines > TOO_LONG {
             wrong
@@ -232,6 +237,18 @@ fn violations(sources: &[Source]) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// Calls of functions that the C library brings, and whose last digits differ with it: a plan is the same
+/// on every processor (`scripts/processors.sh` compares them).
+fn of_the_c_library(tokens: &[Token]) -> impl Iterator<Item = (usize, &str)> {
+    const NAMES: &[&str] = &["exp", "exp_m1", "ln", "ln_1p", "log2", "log10", "powf", "mul_add"];
+    tokens.windows(2).filter_map(|pair| match pair {
+        [(_, point), (line, name)] if point == "." && NAMES.contains(&name.as_str()) => {
+            Some((*line, name.as_str()))
+        }
+        _ => None,
+    })
 }
 
 /// Whether a file of a verb may use a room: all but other verbs. `pub(in crate::cli)` names no verb.
@@ -501,6 +518,7 @@ fn the_other_rules_are_caught_too() {
             "src/machine/host/live.rs:2: unsafe",
         ),
         ("decide/plan/a.rs", long.as_str(), "more than 800 lines"),
+        ("decide/plan/a.rs", "fn f(a: f64) -> f64 {\n    a.exp()\n}", "a.rs:2: exp differs"),
         ("main.rs", &long[..MAIN_LIMIT], "src/main.rs:40: main reads"),
         ("machine/host/a.rs", "fn a() { crate::machine::testing::f(); }", "testing is for tests"),
         ("novel/mod.rs", "", "room novel is not in the table"),

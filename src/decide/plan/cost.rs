@@ -131,7 +131,7 @@ impl Prediction {
     #[must_use]
     pub fn packets_within(&self, direction: Direction) -> Option<Range> {
         let (mid, error) = (self.packets(direction)?, self.fitted?.error?);
-        Some(Range { low: mid * (-error).exp(), mid, high: mid * error.exp() })
+        Some(Range { low: mid * libm::exp(-error), mid, high: mid * libm::exp(error) })
     }
 
     /// Payload at that rate, bit/s, with so many bytes in a packet; of both directions at once
@@ -340,8 +340,8 @@ fn ceilings(problem: &Problem, placement: &Placement) -> Result<Vec<Ceiling>, Bu
 
 /// Geometric mean.
 fn mean(figures: &[f64]) -> f64 {
-    let logs: f64 = figures.iter().map(|f| f.max(1e-12).ln()).sum();
-    (logs / figures.len().max(1) as f64).exp()
+    let logs: f64 = figures.iter().map(|f| libm::log(f.max(1e-12))).sum();
+    libm::exp(logs / figures.len().max(1) as f64)
 }
 
 /// Placement of lines and stack stages that a candidate makes.

@@ -192,7 +192,7 @@ impl Costs {
         if let Some(error) = self.error {
             out += &format!(
                 "# predictions are good to a factor of {:.2}, in 95 of 100\n",
-                error.exp()
+                libm::exp(error)
             );
             out += &format!("error = {error:.4}\n");
         }

@@ -149,7 +149,7 @@ impl Fit {
         let predicted =
             |p: &Point| self.terms.iter().zip(&p.has).map(|(term, n)| term.ns * n).sum::<f64>();
         let points = points(experiments);
-        let errors = points.iter().map(|p| (p.name.clone(), (p.took / predicted(p)).ln()));
+        let errors = points.iter().map(|p| (p.name.clone(), libm::log(p.took / predicted(p))));
         let errors: Vec<(String, f64)> = errors.filter(|(_, e)| e.is_finite()).collect();
         let worst = errors.iter().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())).cloned();
         let worst = worst.ok_or("no cell to test with has both packets and CPU time")?;
@@ -175,7 +175,7 @@ pub fn fit(experiments: &[(String, Experiment)]) -> Result<Fit, String> {
         format!("{} are too few for what there is to find", count(points.len(), "mean"))
     })?;
     let errors: Vec<f64> =
-        points.iter().map(|p| (p.took / solution.foretell(&p.has)).ln()).collect();
+        points.iter().map(|p| libm::log(p.took / solution.foretell(&p.has))).collect();
     let worst = points
         .iter()
         .zip(&errors)
@@ -250,12 +250,12 @@ fn acks(experiments: &[(String, Experiment)]) -> Option<f64> {
         .filter_map(|m| match m.devices.as_slice() {
             [one, other] => {
                 let (one, other) = (one.rx_packets as f64, other.rx_packets as f64);
-                Some((one.min(other) / one.max(other)).ln()).filter(|ln| ln.is_finite())
+                Some(libm::log(one.min(other) / one.max(other))).filter(|ln| ln.is_finite())
             }
             _ => None,
         })
         .collect();
-    (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+    (!logs.is_empty()).then(|| libm::exp(logs.iter().sum::<f64>() / logs.len() as f64))
 }
 
 /// Means over the valid cells of each candidate in each direction.
@@ -280,7 +280,7 @@ fn points(experiments: &[(String, Experiment)]) -> Vec<Point> {
                 let took = cpu * m.rate().0 / packets;
                 if took.is_finite() && took > 0.0 {
                     let (sum, n) = each.entry(m.direction).or_default();
-                    *sum += took.ln();
+                    *sum += libm::log(took);
                     *n += 1.0;
                 }
             }
@@ -289,7 +289,7 @@ fn points(experiments: &[(String, Experiment)]) -> Vec<Point> {
                 group,
                 name: format!("{file}: {} {direction}", candidate.name),
                 has,
-                took: (sum / n).exp(),
+                took: libm::exp(sum / n),
             }));
         }
     }
@@ -429,9 +429,9 @@ fn solve(points: &[Point]) -> Option<Solution> {
         let unit = at(&values, 0) / at(&default, reference);
         // The reference stays: everything is stated in it.
         let unknown = chosen.iter().enumerate().skip(1).map(|(place, term)| {
-            let reach = (at(&values, place) / (unit * at(&default, *term))).ln().abs();
+            let reach = libm::log(at(&values, place) / (unit * at(&default, *term))).abs();
             let error = errors.as_ref().map_or(f64::INFINITY, |e| at(e, place));
-            let stuck = reach >= REACH.ln() - 1e-6;
+            let stuck = reach >= libm::log(REACH) - 1e-6;
             (*term, at(&values, place), error, stuck)
         });
         let worst = unknown
@@ -445,8 +445,8 @@ fn solve(points: &[Point]) -> Option<Solution> {
             } else {
                 format!(
                     "the runs leave it anywhere from {:.1} to {:.1} ns",
-                    value * (-2.0 * error).exp(),
-                    value * (2.0 * error).exp()
+                    value * libm::exp(-2.0 * error),
+                    value * libm::exp(2.0 * error)
                 )
             };
             set(&mut why_not, term, why);
@@ -545,15 +545,15 @@ fn least_squares(
         })
         .collect();
     let start: Vec<f64> = chosen.iter().map(|t| at(&default, *t)).collect();
-    let scale = points.iter().zip(&rows).map(|(p, row)| (p.took / dot(row, &start)).ln());
-    let scale = (scale.sum::<f64>() / points.len() as f64).exp();
+    let scale = points.iter().zip(&rows).map(|(p, row)| libm::log(p.took / dot(row, &start)));
+    let scale = libm::exp(scale.sum::<f64>() / points.len() as f64);
     if !scale.is_finite() {
         return None;
     }
-    let start: Vec<f64> = start.iter().map(|d| (d * scale).ln()).collect();
+    let start: Vec<f64> = start.iter().map(|d| libm::log(d * scale)).collect();
     let residuals = |logs: &[f64]| -> Vec<f64> {
-        let values: Vec<f64> = logs.iter().map(|l| l.exp()).collect();
-        points.iter().zip(&rows).map(|(p, row)| (p.took / dot(row, &values)).ln()).collect()
+        let values: Vec<f64> = logs.iter().copied().map(libm::exp).collect();
+        points.iter().zip(&rows).map(|(p, row)| libm::log(p.took / dot(row, &values))).collect()
     };
     let mut logs = start.clone();
     let mut errors = residuals(&logs);
@@ -574,7 +574,9 @@ fn least_squares(
             .iter()
             .zip(&step)
             .zip(&start)
-            .map(|((l, s), start)| (l + s).clamp(start - REACH.ln(), start + REACH.ln()))
+            .map(|((l, s), start)| {
+                (l + s).clamp(start - libm::log(REACH), start + libm::log(REACH))
+            })
             .collect();
         let moved = logs.iter().zip(&next).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
         let tried = residuals(&next);
@@ -598,12 +600,12 @@ fn least_squares(
         Some(inverse.iter().enumerate().map(|(i, row)| (variance * at(row, i)).sqrt()).collect())
     };
     let spread: Option<Vec<f64>> = if freedom > 0 { spread() } else { None };
-    Some((logs.iter().map(|l| l.exp()).collect(), spread))
+    Some((logs.iter().copied().map(libm::exp).collect(), spread))
 }
 
 /// Change of each point's ln(fitted) with the logarithm of each value.
 fn jacobian(rows: &[Vec<f64>], logs: &[f64]) -> Vec<Vec<f64>> {
-    let values: Vec<f64> = logs.iter().map(|l| l.exp()).collect();
+    let values: Vec<f64> = logs.iter().copied().map(libm::exp).collect();
     rows.iter()
         .map(|row| {
             let whole = dot(row, &values);
@@ -672,7 +674,7 @@ fn left_out(points: &[Point], part: fn(&Point) -> usize) -> Option<f64> {
         let rest: Vec<Point> = points.iter().filter(|p| part(p) != one).cloned().collect();
         let solution = solve(&rest)?;
         let own = points.iter().filter(|p| part(p) == one);
-        errors.extend(own.map(|p| (p.took / solution.foretell(&p.has)).ln()));
+        errors.extend(own.map(|p| libm::log(p.took / solution.foretell(&p.has))));
     }
     Some(root_mean_square(&errors))
 }

@@ -31,7 +31,7 @@ pub fn calibrated(times: Range) -> Range {
 /// A ratio with its range over the worlds made wider, by so much each way at least.
 #[must_use]
 pub fn widened(times: Range, least: f64) -> Range {
-    let wider = |figure: f64| figure.max(1e-6).powf(WIDER);
+    let wider = |figure: f64| libm::pow(figure.max(1e-6), WIDER);
     Range {
         low: wider(times.low).min(times.mid / least),
         mid: times.mid,

@@ -60,7 +60,7 @@ impl<'a> Judge<'a> {
         for (number, row) in rates.rates.iter().enumerate() {
             let weight = if number == 0 { MIDDLE } else { 1.0 };
             for (pattern, rate) in row.iter().enumerate() {
-                score += weight * rate.min(self.link(pattern)).max(1e-12).ln();
+                score += weight * libm::log(rate.min(self.link(pattern)).max(1e-12));
             }
         }
         // Loss on the way decides between placements that are equally good.
@@ -100,11 +100,11 @@ impl<'a> Judge<'a> {
         let mut worlds: Vec<(f64, f64)> = vec![(0.0, 0.0); self.worlds.len()];
         for ((world, own), (_, theirs)) in self.figures(one).zip(self.figures(other)) {
             if let Some((sum, patterns)) = worlds.get_mut(world).filter(|_| theirs > 0.0) {
-                *sum += (own / theirs).max(1e-9).ln();
+                *sum += libm::log((own / theirs).max(1e-9));
                 *patterns += 1.0;
             }
         }
-        let below = |(sum, patterns): &(f64, f64)| 1.0 - (sum / f64::max(*patterns, 1.0)).exp();
+        let below = |(sum, patterns): &(f64, f64)| 1.0 - libm::exp(sum / f64::max(*patterns, 1.0));
         let any = worlds.iter().map(below).fold(0.0, f64::max);
         (worlds.first().map_or(0.0, below).max(0.0), any)
     }

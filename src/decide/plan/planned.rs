@@ -572,9 +572,9 @@ impl<'a> Writer<'a> {
             if least <= 0.0 {
                 return Ok(0.0);
             }
-            logs += least.ln();
+            logs += libm::log(least);
         }
-        let bound = (logs / problem.patterns.len().max(1) as f64).exp();
+        let bound = libm::exp(logs / problem.patterns.len().max(1) as f64);
         Ok(bound.min(largest).min(self.solution.least))
     }
 }
