@@ -1,8 +1,10 @@
 //! Writes what the program is made of into a directory, for who packs it: the crates that are linked in
-//! as a CycloneDX document (`linerate.cdx.json`), and their licences (`third-party-licences.txt`):
+//! as a CycloneDX document (`linerate.cdx.json`), and their licences (`third-party-licences.txt`). The
+//! options after the directory are those of cargo that choose features:
 //!
 //! ```text
 //! cargo run --example bill target/manual
+//! cargo run --example bill target/router --no-default-features --features router
 //! ```
 
 #![allow(clippy::print_stderr, clippy::disallowed_methods, reason = "a tool for who packs it")]
@@ -18,11 +20,11 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [directory] = arguments.as_slice() else {
-        eprintln!("usage: bill DIRECTORY");
+    let Some((directory, features)) = arguments.split_first() else {
+        eprintln!("usage: bill DIRECTORY [--no-default-features] [--features FEATURES]");
         return ExitCode::from(2);
     };
-    match write(Path::new(directory)) {
+    match write(Path::new(directory), features) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("bill: {directory}: {e}");
@@ -32,11 +34,19 @@ fn main() -> ExitCode {
 }
 
 /// Makes the directory and the two files.
-pub(crate) fn write(directory: &Path) -> Outcome<()> {
+pub(crate) fn write(directory: &Path, features: &[String]) -> Outcome<()> {
     let top = Path::new(env!("CARGO_MANIFEST_DIR"));
     let lock: toml::Table = fs::read_to_string(top.join("Cargo.lock"))?.parse()?;
-    let metadata = metadata(top)?;
-    let crates = linked(&metadata);
+    let metadata: Value =
+        serde_json::from_str(&cargo(&["metadata", "--format-version", "1"], features)?)?;
+    let linked = linked(features)?;
+    let is_linked =
+        |p: &&Value| linked.contains(&(text(p, "name").to_owned(), text(p, "version").to_owned()));
+    let mut crates: Vec<&Value> = list(&metadata, "packages").iter().filter(is_linked).collect();
+    crates.sort_by_key(|package| (text(package, "name"), text(package, "version")));
+    if crates.len() != linked.len() {
+        return Err(format!("{} crates are linked, {} known", linked.len(), crates.len()).into());
+    }
     fs::create_dir_all(directory)?;
     let bill = serde_json::to_string_pretty(&bill(&crates, &lock))?;
     fs::write(directory.join("linerate.cdx.json"), bill + "\n")?;
@@ -44,16 +54,40 @@ pub(crate) fn write(directory: &Path) -> Outcome<()> {
     Ok(())
 }
 
-fn metadata(top: &Path) -> Outcome<Value> {
+fn cargo(arguments: &[&str], features: &[String]) -> Outcome<String> {
     let out = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()))
-        .args(["metadata", "--format-version", "1", "--locked"])
-        .args(["--filter-platform", "x86_64-unknown-linux-musl"])
-        .current_dir(top)
+        .args(arguments)
+        .arg("--locked")
+        .args(features)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()?;
     if !out.status.success() {
         return Err(String::from_utf8_lossy(&out.stderr).into());
     }
-    Ok(serde_json::from_slice(&out.stdout)?)
+    Ok(String::from_utf8(out.stdout)?)
+}
+
+/// The crates whose code is in the program, by name and version: no build scripts, no macros, no tests.
+/// x86-64's program has all that those for other processors have.
+fn linked(features: &[String]) -> Outcome<BTreeSet<(String, String)>> {
+    let edges = ["--edges", "normal,no-proc-macro", "--target", "x86_64-unknown-linux-musl"];
+    let form = ["--prefix", "none", "--format", "{p}"];
+    let tree = cargo(
+        &[&["tree", "--package", env!("CARGO_PKG_NAME")], &edges[..], &form].concat(),
+        features,
+    )?;
+    let mut found = BTreeSet::new();
+    for line in tree.lines() {
+        let mut words = line.split(' ');
+        let (name, version) = (words.next(), words.next().and_then(|w| w.strip_prefix('v')));
+        let (Some(name), Some(version)) = (name, version) else {
+            return Err(format!("cargo tree says {line}").into());
+        };
+        if name != env!("CARGO_PKG_NAME") {
+            found.insert((name.to_owned(), version.to_owned()));
+        }
+    }
+    Ok(found)
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
@@ -62,34 +96,6 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 
 fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
-}
-
-/// The crates whose code is in the program, by name and version: no build scripts, no macros, no tests.
-fn linked(metadata: &Value) -> Vec<&Value> {
-    let packages: BTreeMap<&str, &Value> =
-        list(metadata, "packages").iter().map(|p| (text(p, "id"), p)).collect();
-    let resolve = metadata.get("resolve").unwrap_or(&Value::Null);
-    let nodes: BTreeMap<&str, &Value> =
-        list(resolve, "nodes").iter().map(|n| (text(n, "id"), n)).collect();
-    let is = |package: &Value, kind: &str| {
-        list(package, "targets").iter().any(|t| list(t, "kind").iter().any(|k| k == kind))
-    };
-    let ours = packages.values().find(|p| text(p, "name") == env!("CARGO_PKG_NAME"));
-    let mut open: Vec<&str> = ours.map(|p| text(p, "id")).into_iter().collect();
-    let mut seen = BTreeSet::new();
-    while let Some(id) = open.pop() {
-        let Some(package) = packages.get(id).filter(|p| !is(p, "proc-macro")) else { continue };
-        if !seen.insert((text(package, "name"), text(package, "version"), id)) {
-            continue;
-        }
-        let edges = nodes.get(id).map(|n| list(n, "deps")).unwrap_or_default();
-        let normal = |d: &&Value| {
-            list(d, "dep_kinds").iter().any(|k| k.get("kind").is_none_or(Value::is_null))
-        };
-        open.extend(edges.iter().filter(normal).map(|d| text(d, "pkg")));
-    }
-    let others = seen.iter().filter(|(name, ..)| *name != env!("CARGO_PKG_NAME"));
-    others.filter_map(|(_, _, id)| packages.get(id).copied()).collect()
 }
 
 /// Old manifests write `/` for `OR`.
@@ -179,7 +185,9 @@ fn licences(crates: &[&Value]) -> Outcome<String> {
             texts.entry(text.trim().to_owned()).or_default().insert(name.clone());
         }
         if files.is_empty() {
-            out += "    (the crate has no text of it)\n";
+            let authors: Vec<&str> =
+                list(package, "authors").iter().filter_map(Value::as_str).collect();
+            out += &format!("    (the crate has no text of it; it is by {})\n", authors.join(", "));
         }
     }
     for (text, names) in texts {

@@ -61,13 +61,13 @@ RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static"
 case $linker in
 rust-lld)
     LIMIT=$((LIMIT + OTHER))
-    RUSTFLAGS="$RUSTFLAGS -C linker=rust-lld -C link-self-contained=yes -C link-arg=-znoseparate-code"
+    RUSTFLAGS="$RUSTFLAGS -C force-unwind-tables=no -C linker=rust-lld -C link-self-contained=yes -C link-arg=-znoseparate-code"
     ;;
 zig)
     LIMIT=$((LIMIT + OTHER))
     # Zig's musl is new: seconds have 64 bits, which the libc crate has to be told. Where a processor's
     # assembler is not settled in Rust, rustix calls the kernel by it all the same, and needs no libc.
-    RUSTFLAGS="$RUSTFLAGS -C link-self-contained=no --cfg=libc_unstable_musl_v1_2 --cfg=rustix_use_experimental_asm"
+    RUSTFLAGS="$RUSTFLAGS -C force-unwind-tables=no -C link-self-contained=no --cfg=libc_unstable_musl_v1_2 --cfg=rustix_use_experimental_asm"
     ;;
 cc) RUSTFLAGS="$RUSTFLAGS -C link-arg=-Wl,-z,noseparate-code" ;;
 esac

@@ -1,13 +1,13 @@
 #!/bin/sh
 # install.sh BINARY: puts the program, its manual pages, completions, documentation and licences where
 # they belong below $DESTDIR$PREFIX (PREFIX is /usr/local when unset). The pages are those of `make man`,
-# the licences of others those of `cargo run --example bill`; both lie in target/manual.
+# the licences of others those of `cargo run --example bill`; both lie in $MANUAL (target/manual when unset).
 set -eu
 cd "$(dirname "$0")/.."
 binary=${1:?'usage: scripts/install.sh BINARY'}
 prefix=${PREFIX:-/usr/local}
 to=${DESTDIR:-}$prefix
-pages=${CARGO_TARGET_DIR:-target}/manual
+pages=${MANUAL:-${CARGO_TARGET_DIR:-target}/manual}
 
 put() { # put DIRECTORY FILE...
     into=$to/$1

@@ -72,8 +72,10 @@ ipk)
         part $1 data $root
         part $1 control $root
     }
-    go() { inside /prerm remove && rm -f $root/usr/bin/linerate $root/prerm; }
+    files() { tar -xzOf $1 ./data.tar.gz | tar -tz | grep -v '/$'; }
+    go() { inside /prerm remove && (cd $root && files $second | xargs rm -f prerm); }
     purge() { :; }
+    kept=$root/lib/upgrade/keep.d
     edited=$root/etc/hotplug.d/net/60-linerate
     ;;
 esac
@@ -82,6 +84,28 @@ inside linerate --version
 [ $kind = ipk ] || [ -s $root/usr/share/man/man1/linerate-apply.1.gz ] || fail 'no manual'
 ls $root/usr/share/doc/linerate/*licences* $root/usr/share/doc/linerate/*cdx* >/dev/null || fail 'no bill'
 [ -e $root/etc/linerate/boards.d/README ] || fail 'no /etc/linerate'
+case $kind in
+deb) # the page for Cockpit, which is not here
+    dpkg --root=$root --force-depends --install $page || fail "the page can not be installed"
+    [ -e $root/usr/share/cockpit/linerate/manifest.json ] || fail "no page"
+    if dpkg --root=$root --force-depends-version --remove linerate; then fail "the page was left without the program"; fi
+    dpkg --root=$root --force-depends --purge cockpit-linerate || fail "the page stays"
+    [ ! -e $root/usr/share/cockpit ] || fail "left of the page: $(find $root/usr/share/cockpit)"
+    ;;
+ipk) # and the one for LuCI, whose menu and permissions are read anew
+    [ "$(cat $kept/linerate-conf)" = /etc/linerate ] || fail "an upgrade of OpenWrt would lose plan and records"
+    printf '#!/bin/sh\necho $1 >/run/rpcd\n' >$root/etc/init.d/rpcd
+    chmod +x $root/etc/init.d/rpcd
+    : >$root/tmp/luci-indexcache.1.json
+    part $page data $root
+    part $page control $root
+    inside /postinst configure || fail "the page's postinst"
+    [ "$(cat $root/run/rpcd)" = reload ] || fail "rpcd would not know the page's permissions"
+    [ ! -e $root/tmp/luci-indexcache.1.json ] || fail "LuCI would not show the page"
+    [ -e $root/usr/share/rpcd/acl.d/luci-app-linerate.json ] || fail "no permissions for the page"
+    (cd $root && files $page | xargs rm -f postinst control etc/init.d/rpcd)
+    ;;
+esac
 cp -a $root/etc $root/before
 echo 0 >/proc/sys/net/ipv4/ip_forward
 inside linerate persist /plan.toml || fail "persist"
@@ -105,6 +129,7 @@ go || fail "the removal"
 [ $(value) = 0 ] || fail "removed, and the setting is $(value)"
 [ ! -e $root/usr/bin/linerate ] || fail "the program stays"
 [ ! -e $root/etc/linerate/persist.json ] || fail "the record stays"
+[ $kind != ipk ] || [ -z "$(ls -A $kept)" ] || fail "left: $(ls $kept)"
 purge || fail "the purge"
 case $kind in
 deb) [ ! -e $root/etc/linerate ] || fail "purged, and there is $(find $root/etc/linerate)" ;;
@@ -119,18 +144,39 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// A package of a release, made by the script that makes them for everybody, in a folder of its own.
+/// A package of a release, made by the script that makes them for everybody, in a folder of its own; the first
+/// also by somebody else, in another zone and with other permissions of new files, to the same bytes.
 fn package(kind: &str, release: &str, place: &Path) -> PathBuf {
-    let out = Command::new(repository().join("scripts/packages.sh"))
-        .args([kind, "--to"])
-        .arg(place)
-        .arg("--program")
-        .arg(common::linerate())
-        .env("LINERATE_RELEASE", release)
-        .output()
-        .unwrap();
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    String::from_utf8_lossy(&out.stdout).trim().into()
+    let make = |zone: &str, permissions: &str, into: &Path| -> PathBuf {
+        std::fs::create_dir_all(into).unwrap();
+        let out = Command::new("sh")
+            .args(["-c", r#"umask "$1"; shift; exec "$@""#, "sh", permissions])
+            .arg(repository().join("scripts/packages.sh"))
+            .args([kind, "--to"])
+            .arg(into)
+            .arg("--program")
+            .arg(common::linerate())
+            .env("LINERATE_RELEASE", release)
+            .env("TZ", zone)
+            .output()
+            .unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8_lossy(&out.stdout).trim().into()
+    };
+    let package = make("UTC", "022", place);
+    if release != "1" {
+        return package;
+    }
+    let again = make("Asia/Kathmandu", "077", &place.join("again"));
+    assert_eq!(package.file_name(), again.file_name());
+    let [one, other] = [&package, &again].map(|path| std::fs::read(path).unwrap());
+    assert!(
+        one == other,
+        "two of one program differ: {} and {}",
+        package.display(),
+        again.display()
+    );
+    package
 }
 
 fn life_of(kind: &str, tools: &[&str]) {
@@ -148,6 +194,11 @@ fn life_of(kind: &str, tools: &[&str]) {
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{kind}", std::process::id()));
     std::fs::create_dir_all(&place).unwrap();
     let (first, second) = (package(kind, "1", &place), package(kind, "2", &place));
+    let page = match kind {
+        "deb" => package("cockpit", "1", &place),
+        "ipk" => package("luci", "1", &place),
+        _ => PathBuf::new(),
+    };
     std::fs::write(place.join("script"), SCRIPT).unwrap();
     let out = Command::new("unshare")
         .args(["--mount", "--net", "--pid", "--fork", "sh", "-u"])
@@ -156,6 +207,7 @@ fn life_of(kind: &str, tools: &[&str]) {
         .env("root", place.join("root"))
         .env("first", &first)
         .env("second", &second)
+        .env("page", &page)
         .env("busybox", "/bin/busybox")
         .output()
         .unwrap();
