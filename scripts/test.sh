@@ -113,7 +113,7 @@ idle() { nice -n 19 "$@"; }
 beside() {
     run "$work/pure.log" idle cargo test --lib --bins --test pure --test transaction
     LINERATE_PROGRAM=target/debug/linerate idle timeout 900 scripts/web.sh test >"$work/page.log" 2>&1 || true
-    LINERATE_PROGRAM=target/debug/linerate idle timeout 1200 scripts/ansible.sh test -rsf >"$work/fleet.log" 2>&1 || true
+    LINERATE_PROGRAM=target/debug/linerate idle timeout 2400 scripts/ansible.sh test -rsf >"$work/fleet.log" 2>&1 || true
 }
 
 # The release binaries, whole and for a router, and (where Rust can) whole for the arm64 guest: one long
@@ -152,7 +152,7 @@ count_page() {
 # What the collection's tests said: pytest's last line tells how many.
 count_fleet() {
     echo 'the collection for Ansible'
-    total() { sed -n "/ in [0-9.]*s/s/.*\b\([0-9]*\) $1.*/\1/p" "$work/fleet.log" | tail -n 1; }
+    total() { grep -E ' in [0-9.]+s' "$work/fleet.log" | tail -n 1 | grep -oE "[0-9]+ $1" | cut -d ' ' -f 1; }
     p=$(total passed) f=$(total failed) s=$(total skipped)
     if why=$(grep -o 'SKIPPED (optional) fleet: .*' "$work/fleet.log"); then
         skip 'the collection' "${why#*: }"

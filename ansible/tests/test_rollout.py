@@ -130,6 +130,16 @@ def test_a_canary_that_vanishes_ends_the_rollout_and_comes_back_undone(routers):
     assert [router.mask() for router in made] == [0, 0]
 
 
+def test_a_canary_that_is_gone_before_its_turn_stops_its_class(routers):
+    made = routers.make(2)
+    # It answers when it is looked at, and not when it is measured.
+    made[0].wrap('case $* in *--load*) ip link set wan0 down ;; esac; exec $REAL "$@"')
+    printed = routers.play(ROLLOUT, code=None, **asked(routers))
+    stopped = json.loads((routers.work / "fleet" / "stopped").read_text())
+    assert list(stopped) == ["r1"] and not stopped["r1"]["go"], printed
+    assert [router.mask() for router in made] == [0, 0]
+
+
 def test_check_mode_changes_nothing_and_shows_all(routers):
     made = routers.make(2)
     variables = asked(routers)

@@ -10,9 +10,6 @@ import time
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible_collections.linerate.router.plugins.plugin_utils.router import DONE, DRIFT, RouterAction
 
-# A connection that answers nothing for so long is given up; a cut one would be waited for without end.
-ALIVE = "-o ServerAliveInterval=3 -o ServerAliveCountMax=3"
-
 
 class Unsure(AnsibleActionFail):
     """It is not known how it ended, or it is known that it was undone."""
@@ -33,10 +30,6 @@ class ChangeAction(RouterAction):
 
     def reconnect(self):
         """Gives the connection up, so that the next command makes a new one."""
-        if self._connection.transport.split(".")[-1] == "ssh":
-            given = self._connection.get_option("ssh_extra_args") or ""
-            if ALIVE not in given:
-                self._connection.set_option("ssh_extra_args", (given + " " + ALIVE).strip())
         try:
             self._connection.reset()
         except AnsibleConnectionFailure:

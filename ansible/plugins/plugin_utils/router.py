@@ -46,6 +46,9 @@ OLDEST = "0.1.0"
 HOME = "/run/linerate-fleet"
 PLAN = HOME + "/plan.toml"
 
+# A connection that answers nothing for so long is given up; a cut one would be waited for without end.
+ALIVE = "-o ServerAliveInterval=5 -o ServerAliveCountMax=3"
+
 PROGRAM = {"type": "str", "default": "linerate"}
 
 
@@ -108,6 +111,10 @@ class RouterAction(ActionBase):
         unused, self.args = self.validate_argument_spec(argument_spec=spec, mutually_exclusive=self.EXCLUSIVE)
         self.program = shlex.quote(self.args["program"])
         self.task_vars = task_vars or {}
+        if self._connection.transport.split(".")[-1] == "ssh":
+            given = self._connection.get_option("ssh_extra_args") or ""
+            if ALIVE not in given:
+                self._connection.set_option("ssh_extra_args", (given + " " + ALIVE).strip())
         result["changed"] = False
         result.update(self.act())
         return result
