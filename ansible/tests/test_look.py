@@ -12,6 +12,10 @@ def test_a_router_without_python_is_looked_at_planned_for_and_verified(routers):
     assert told["machine"]["kernel"] in told["class"]["label"]
     assert told["status"]["journals"] == [] and "show" not in told
 
+    # By way of another program that becomes root.
+    told = routers.task("facts", "--become", "--become-method", "su")["r1"]
+    assert "ansible_facts" in told, told
+
     told = routers.task("check", rules=["rps-missing"])["r1"]
     assert told["failed"] and "no such rule" in told["msg"]
     told = routers.task("check")["r1"]
