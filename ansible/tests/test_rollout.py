@@ -140,6 +140,18 @@ def test_a_canary_that_is_gone_before_its_turn_stops_its_class(routers):
     assert [router.mask() for router in made] == [0, 0]
 
 
+def test_what_was_confirmed_and_not_yet_persisted_is_persisted_by_the_next_run(routers):
+    (router,) = routers.make(1)
+    router.pretend_openwrt()
+    variables = asked(routers)
+    routers.play(ROLLOUT, **variables)
+    assert router.mask() == 1 and "persisted" not in router.status()
+    variables.update(linerate_persist=True)
+    assert order(routers.play(ROLLOUT, **variables)) == [["r1"]]
+    assert router.mask() == 1 and router.status()["persisted"]["init"] == "openwrt"
+    assert order(routers.play(ROLLOUT, **variables)) == []
+
+
 def test_check_mode_changes_nothing_and_shows_all(routers):
     made = routers.make(2)
     variables = asked(routers)
