@@ -490,6 +490,62 @@ fn a_guard_whose_files_are_gone_for_good_goes_by_its_memory_and_ends() {
     }
 }
 
+/// Runs `work` as somebody who may read a file only where its mode says so, root or not.
+fn without_privilege<T>(work: impl FnOnce() -> T) -> T {
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+    let all = capabilities(None).unwrap();
+    let mut less = all;
+    less.effective.remove(CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH);
+    set_capabilities(None, less).unwrap();
+    let done = work();
+    set_capabilities(None, all).unwrap();
+    done
+}
+
+#[test]
+fn journals_that_cant_be_read_delay_the_undo_by_a_moment_and_never_prevent_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = |scene: &Waiting, mode: u32| {
+        let journal = scene.scratch.state().path().join("journal-0001");
+        fs::set_permissions(journal, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    // For a moment, as when descriptors are short: nothing is missing then.
+    let scene = Waiting::new();
+    let new = scene.fake.content();
+    let still = || assert_eq!(scene.fake.content(), new, "too early");
+    let clock = Virtual::new()
+        .at(WAIT - 1000, || mode(&scene, 0))
+        .at(WAIT - 200, still)
+        .at(WAIT + 100, || mode(&scene, 0o644));
+    let (watch, errors) = without_privilege(|| scene.guard(&scene.fake, &clock));
+    let Watch::Undone(undone) = watch else { panic!("{watch:?}") };
+    assert_eq!((undone.restored, undone.left), (WRITES, None));
+    assert_eq!(undone.why, "not confirmed in time");
+    assert!(errors[0].contains("journal-0001: permission denied"), "{errors:?}");
+    scene.assert_undone();
+    // For good, and one of a newer version that was not there before: by what the guard knows.
+    type Harm<'a> = &'a dyn Fn(&Waiting);
+    let newer = |scene: &Waiting| {
+        let other = scene.scratch.state().path().join("journal-0007");
+        fs::write(other, "{\"format\":\"linerate-journal\",\"version\":3}\n").unwrap();
+    };
+    let harms: [(Harm, &str); 2] = [(&|s| mode(s, 0), "journal-0001"), (&newer, "newer")];
+    for (harm, word) in harms {
+        let scene = Waiting::new();
+        let new = scene.fake.content();
+        let still = || assert_eq!(scene.fake.content(), new, "{word}: too early");
+        let clock = Virtual::new().at(5000, || harm(&scene)).at(WAIT - 200, still);
+        let (watch, errors) = without_privilege(|| scene.guard(&scene.fake, &clock));
+        let Watch::Undone(undone) = watch else { panic!("{word}: {watch:?}") };
+        assert_eq!((undone.restored, undone.left), (WRITES, None), "{word}");
+        assert!(undone.why.contains("its files could not be used"), "{}", undone.why);
+        assert!(undone.why.contains(word), "{}", undone.why);
+        assert!(errors.len() == 2 && errors[0].contains(word), "{errors:?}");
+        assert!((WAIT..WAIT + 1000).contains(&clock.passed()), "{}", clock.passed());
+        assert_eq!(scene.fake.content(), scene.old, "{word}");
+    }
+}
+
 #[test]
 fn a_change_made_where_the_journals_were_removed_is_left_alone() {
     let scene = Waiting::new();

@@ -241,7 +241,17 @@ impl Guard<'_> {
                     known.take_in_anew(self.state);
                     // `confirm` and `rollback` get their turn.
                     drop(lock);
-                    undone.map(|(undone, _)| undone)
+                    match undone {
+                        // Not the settings refuse, but the files, and not for a moment only.
+                        Err(e)
+                            if e.code() != ExitCode::RollbackIncomplete
+                                && pause > LET_GO
+                                && known.leads_back() =>
+                        {
+                            known.undo(self.host, &reason, &e)
+                        }
+                        undone => undone.map(|(undone, _)| undone),
+                    }
                 }
                 Turn::Alone(why) => known.undo(self.host, &reason, &why),
             };
@@ -287,7 +297,17 @@ impl Guard<'_> {
     /// Takes in what the files say now, for deadline and holder may have changed, and writes anew what
     /// is not as it was. False when the change does not wait any more.
     fn still_waits(&self, known: &mut Memory, lock: Option<&Lock>) -> bool {
-        match self.state.armed() {
+        self.goes_on(self.state.armed(), known, lock)
+    }
+
+    /// As [`Guard::still_waits`], by an arming that was `seen` a moment ago.
+    fn goes_on(
+        &self,
+        seen: Result<Option<Armed>>,
+        known: &mut Memory,
+        lock: Option<&Lock>,
+    ) -> bool {
+        match seen {
             Ok(Some(now)) if now.token == known.armed.token => {
                 // A mark that found no room on the disk counts all the same.
                 let undoing = known.armed.undoing.take();
@@ -637,4 +657,62 @@ fn undo_and_tell(
 
 pub(super) fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::change::apply::Changer;
+    use crate::machine::host::FakeHost;
+    use crate::model::cpuset::CpuSet;
+    use crate::model::knob::{Knob, Value};
+    use crate::model::plan::{Candidate, Change};
+    use crate::model::units::CpuId;
+
+    fn one_setting() -> Candidate {
+        let value = Value::Cpus(CpuSet::single(CpuId(1)));
+        let knob = Knob::RpsCpus { device: "eth0".into(), queue: 0 };
+        let change = Change { knob, before: value.clone(), after: value, reason: "a test".into() };
+        let name = || "test".to_owned();
+        Candidate { name: name(), title: name(), reason: name(), settings: vec![change] }
+    }
+
+    /// Both guards wake at the deadline. The first undoes all of it, files included, between the
+    /// second one's look at the arming and its look at the journals.
+    #[test]
+    fn what_the_other_guard_has_undone_between_two_looks_is_not_written_anew() {
+        let dir = crate::machine::testing::scratch("two-guards");
+        let (fake, state) = (FakeHost::router(2, &[("eth0", 1)]), StateDir::at(dir.join("state")));
+        let old = fake.content();
+        let look = |_: &dyn HostRead| fake.snapshot();
+        let mut changer = Changer::begin(&fake, &state, "apply", Duration::ZERO, look).unwrap();
+        let armed = arm(&fake, changer.lock(), Duration::from_secs(60), Vec::new()).unwrap();
+        changer.apply(&one_setting(), &AtomicBool::new(false)).unwrap();
+        drop(changer);
+        let (mut known, clock) = (Memory::of(armed.clone()), System);
+        let guard = Guard {
+            host: &fake,
+            state: &state,
+            clock: &clock,
+            lost: &mut || None,
+            failed: &mut |e| panic!("{e}"),
+        };
+        assert!(guard.still_waits(&mut known, None), "it has the journals in memory now");
+        let seen = state.armed();
+        assert!(matches!(&seen, Ok(Some(now)) if now.token == armed.token));
+        let lock = state.lock("dead-man").unwrap();
+        undo(&fake, &lock, &mut armed.clone(), &Reason::Overdue).unwrap();
+        drop(lock);
+        assert!(guard.goes_on(seen, &mut known, None), "as far as it saw");
+        assert_eq!(state.journals().unwrap().whole, [], "the journal is not written anew");
+        assert!(!guard.still_waits(&mut known, None), "the next look settles it");
+        assert_eq!(fake.content(), old);
+        let undone = state.undone().unwrap().unwrap();
+        assert_eq!((undone.restored, state.armed().unwrap()), (1, None));
+        assert!(!state.path().join("journal-0001").exists() && Path::new(&dir).exists());
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
 }

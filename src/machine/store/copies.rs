@@ -42,9 +42,11 @@ impl StateDir {
     /// An error if the state directory can't be written.
     pub fn put_back(&self, _lock: &Lock, copied: &mut Copied) -> Result<()> {
         let number = copied.journal.number;
-        let taken = self.journals()?.whole.iter().any(|other| {
-            other.number == number && other.header.guarded != copied.journal.header.guarded
-        });
+        // One that can't be read is nobody's: it is what is written anew.
+        let there = read_own(&self.file(number)).ok();
+        let taken = there
+            .and_then(|bytes| Journal::parse(number, &bytes).ok())
+            .is_some_and(|other| other.header.guarded != copied.journal.header.guarded);
         if taken {
             copied.journal.number = self.newest_journal()? + 1;
         }

@@ -7,26 +7,6 @@ use std::sync::atomic::{Ordering, fence};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// `__NR_perf_event_open` of each architecture (include/uapi/asm-generic/unistd.h and the tables
-/// under arch/*/kernel/syscalls).
-const NUMBER: c_long = if cfg!(target_arch = "x86_64") {
-    298
-} else if cfg!(target_arch = "x86") {
-    336
-} else if cfg!(target_arch = "arm") {
-    364
-} else if cfg!(target_arch = "mips") {
-    4333
-} else if cfg!(target_arch = "mips64") {
-    5292
-} else if cfg!(any(target_arch = "powerpc", target_arch = "powerpc64")) {
-    319
-} else if cfg!(target_arch = "s390x") {
-    331
-} else {
-    241
-};
-
 // include/uapi/linux/perf_event.h
 const TYPE_HARDWARE: u32 = 0;
 const TYPE_SOFTWARE: u32 = 1;
@@ -47,11 +27,6 @@ const TAIL: usize = 1032;
 /// Pages of a ring; a power of two. A thousand samples a second of 250 bytes fill it in a second:
 /// on a CPU that is all softirq the reader may wait that long.
 const PAGES: usize = 64;
-
-#[expect(unsafe_code, reason = "the C library's call, to which std is linked anyway")]
-unsafe extern "C" {
-    fn syscall(number: c_long, ...) -> c_long;
-}
 
 /// `struct perf_event_attr` as of its first version.
 #[repr(C)]
@@ -135,8 +110,16 @@ impl Sampler {
         let (all, no_group): (c_long, c_long) = (-1, -1);
         #[expect(unsafe_code, reason = "perf_event_open(2) has no wrapper")]
         // SAFETY: the attributes outlive the call and say their own size; the others are numbers.
-        let answer =
-            unsafe { syscall(NUMBER, &raw const attributes, all, cpu, no_group, FLAG_FD_CLOEXEC) };
+        let answer = unsafe {
+            libc::syscall(
+                libc::SYS_perf_event_open,
+                &raw const attributes,
+                all,
+                cpu,
+                no_group,
+                FLAG_FD_CLOEXEC,
+            )
+        };
         let number = c_int::try_from(answer).ok().filter(|n| *n >= 0);
         let Some(number) = number else { return Err(io::Error::last_os_error()) };
         #[expect(unsafe_code, reason = "the descriptor was just opened")]

@@ -26,13 +26,9 @@ pub fn status(program: &OsString, arguments: &[OsString]) -> io::Result<u8> {
     Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
 }
 
-#[expect(unsafe_code, reason = "the C library's call, to which std is linked anyway")]
-unsafe extern "C" {
-    fn signal(number: i32, handler: usize) -> usize;
-}
-
-/// The same on every Linux architecture (include/uapi/asm-generic/signal-defs.h).
-const SIG_IGN: usize = 1;
+/// Signals that the C libraries keep for themselves (glibc 32 and 33, musl 34 as well), and do not let
+/// anybody ignore.
+const KEPT: std::ops::RangeInclusive<usize> = 32..=34;
 
 /// Largest number of a signal that Linux has but on MIPS, where those beyond are real-time ones too.
 const LAST: i32 = 64;
@@ -48,6 +44,20 @@ const ENDING: [i32; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SI
 pub fn stay_detached() -> io::Result<()> {
     // A handler does not survive exec, as an ignored signal does.
     ENDING.iter().try_for_each(|signal| flag::register(*signal, Arc::default()).map(drop))
+}
+
+/// The kernel's set of signals (`sigset_t`, in the words of its architecture): 64 of them, on MIPS 128.
+type Signals = [libc::c_ulong; SIGNALS / libc::c_ulong::BITS as usize];
+const SIGNALS: usize =
+    if cfg!(any(target_arch = "mips", target_arch = "mips64")) { 128 } else { 64 };
+
+fn set_of(numbers: std::ops::RangeInclusive<usize>) -> Signals {
+    let width = libc::c_ulong::BITS as usize;
+    let bit = |word: usize, number: usize| match (number - 1) / width == word {
+        true => 1 << ((number - 1) % width),
+        false => 0,
+    };
+    std::array::from_fn(|word| numbers.clone().map(|number| bit(word, number)).sum())
 }
 
 /// Starts this very program once more, in a session of its own, without a terminal, and ignoring
@@ -68,15 +78,22 @@ pub fn detached(arguments: &[String]) -> io::Result<()> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    #[expect(unsafe_code, reason = "setsid(2) and signal(2) between fork and exec")]
-    // SAFETY: the closure makes system calls alone and allocates nothing; both kinds are
-    // async-signal-safe, as what runs between fork and exec must be. SIG_IGN is no code.
+    let kept = set_of(KEPT);
+    #[expect(unsafe_code, reason = "system calls between fork and exec")]
+    // SAFETY: the closure makes system calls alone and allocates nothing; all of them are
+    // async-signal-safe, as what runs between fork and exec must be. SIG_IGN is no code, and the kernel
+    // reads as many bytes of the set as it has.
     unsafe {
-        command.pre_exec(|| {
-            // An ignored signal stays ignored over exec: there is no moment at which the new
-            // program could be ended by one.
+        command.pre_exec(move || {
+            // An ignored signal stays ignored over exec, and a blocked one blocked: there is no
+            // moment at which the new program could be ended by one.
             for number in (1..=LAST).filter(|number| *number != SIGCHLD) {
-                signal(number, SIG_IGN);
+                libc::signal(number, libc::SIG_IGN);
+            }
+            let (number, none) = (libc::SYS_rt_sigprocmask, std::ptr::null_mut::<u8>());
+            let (from, size) = (kept.as_ptr(), size_of_val(&kept));
+            if libc::syscall(number, libc::SIG_BLOCK, from, none, size) != 0 {
+                return Err(io::Error::last_os_error());
             }
             rustix::process::setsid().map(drop).map_err(Into::into)
         });
