@@ -21,7 +21,7 @@ impl Error {
     /// A failure of `what` (operation and its object, lower case) because of `why`.
     #[must_use]
     pub fn new(code: ExitCode, what: impl Into<String>, why: impl fmt::Display) -> Self {
-        Self { code, what: what.into(), why: why.to_string(), hint: None }
+        Self { code, what: what.into(), why: without_number(&why.to_string()), hint: None }
     }
 
     /// Something the caller wrote can't be used (exit 2).
@@ -75,6 +75,28 @@ impl Error {
     }
 }
 
+/// Words of an error of the system: lower case, without the number that Rust adds.
+#[must_use]
+pub fn words(error: &std::io::Error) -> String {
+    without_number(&error.to_string())
+}
+
+/// "Permission denied (os error 13)" as "permission denied"; any other text as it is.
+fn without_number(text: &str) -> String {
+    let Some((words, _)) = text.rsplit_once(" (os error ").filter(|_| text.ends_with(')')) else {
+        return text.to_owned();
+    };
+    let mut letters = words.chars();
+    let first = letters.next().map(|c| c.to_ascii_lowercase());
+    // Of what stands before the words (a path, a name) nothing is changed.
+    match letters.next() {
+        Some(second) if second.is_ascii_lowercase() => {
+            first.into_iter().chain([second]).chain(letters).collect()
+        }
+        _ => words.to_owned(),
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.what, self.why)
@@ -112,5 +134,22 @@ pub enum ExitCode {
 impl From<ExitCode> for std::process::ExitCode {
     fn from(code: ExitCode) -> Self {
         Self::from(code as u8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_system_is_told_in_words_alone() {
+        for (number, is) in [(13, "permission denied"), (28, "no space left on device")] {
+            let error = std::io::Error::from_raw_os_error(number);
+            assert_eq!(words(&error), is);
+            assert_eq!(Error::usage("x", &error).to_string(), format!("x: {is}"));
+            let behind = Error::usage("x", format!("/etc/X: {error}")).to_string();
+            assert!(behind.starts_with("x: /etc/X: ") && !behind.contains("os error"), "{behind}");
+        }
+        assert_eq!(Error::usage("x", "IRQ 5 (os error").to_string(), "x: IRQ 5 (os error");
     }
 }

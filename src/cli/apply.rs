@@ -9,7 +9,7 @@ use clap::Args;
 use super::context::Context;
 use super::interrupt;
 use super::shared::waiting::{self, Probes};
-use super::shared::{persisted, seconds, session, syslog};
+use super::shared::{deadline, persisted, session, syslog};
 use crate::change::apply::pending::{Patience, split};
 use crate::change::apply::{self, Changer, Write, check_fits, deadman, time_left};
 use crate::error::{Error, ExitCode, Result};
@@ -36,7 +36,7 @@ pub struct ApplyArgs {
     #[arg(long)]
     pub dry_run: bool,
     /// Undo everything after this many seconds unless `linerate confirm` comes first
-    #[arg(long, value_name = "TIME", value_parser = seconds, conflicts_with = "dry_run")]
+    #[arg(long, value_name = "TIME", value_parser = deadline, conflicts_with = "dry_run")]
     pub confirm: Option<f64>,
     /// Make the changes without --confirm though this session comes in over the network, and may be cut
     /// off by them

@@ -364,6 +364,7 @@ fn print(stream: Stream, text: &str) -> Result<()> {
                     Error::new(ExitCode::Done, "write to stdout", e)
                 } else {
                     Error::not_supported("write to stdout", e)
+                        .hint("make room where it goes, or let it go elsewhere")
                 })
             })
         }

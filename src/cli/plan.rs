@@ -162,10 +162,12 @@ fn traffic(args: &PlanArgs) -> Result<Traffic> {
             let hint = "it holds [packets] with eth0 = 81000, [busy] with 0 = 0.2, or flows = 16";
             let text = store::plan::read_text("load", path, hint)?;
             let what = format!("read load {}", path.display());
-            let read: Traffic = text
-                .parse::<toml::Table>()
-                .and_then(toml::Table::try_into)
-                .map_err(|e| Error::usage(what.clone(), e.message()).hint(hint))?;
+            let bad = |why: &str| Error::usage(what.clone(), why).hint(hint);
+            let table = text.parse::<toml::Table>().map_err(|e| bad(e.message()))?;
+            if table.is_empty() {
+                return Err(bad("it says nothing of the traffic"));
+            }
+            let read: Traffic = table.try_into().map_err(|e| bad(e.message()))?;
             read.check().map_err(|why| Error::usage(what, why).hint(hint))?;
             read
         }

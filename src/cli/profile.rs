@@ -14,7 +14,8 @@ use super::output::Output;
 use super::shared::files::Force;
 use super::shared::seconds;
 use crate::decide::profile::{Frame, Group, Profile, Whole};
-use crate::error::{Error, ExitCode, Result};
+use crate::error::{Error, ExitCode, Result, words};
+use crate::machine::discover;
 use crate::machine::host::{HostRead, clock};
 use crate::machine::parse::kallsyms::Symbols;
 use crate::machine::parse::perf::Samples;
@@ -22,7 +23,6 @@ use crate::machine::store::write_file;
 use crate::machine::sys::perf::{Sampler, Source};
 use crate::report::document::Table;
 use crate::report::render::{Form, chart::flame};
-use crate::{machine::discover, machine::store};
 
 /// `profile`
 #[derive(Debug, Args)]
@@ -176,10 +176,8 @@ fn open(host: &dyn HostRead, cpus: &[u32], frequency: u32) -> Result<(Vec<Sample
     match all(Source::Clock) {
         Ok(samplers) => Ok((samplers, Source::Clock)),
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Err(denied(host, &e)),
-        Err(e) => {
-            Err(Error::not_supported("sample what the CPUs run: perf_event_open", store::words(&e))
-                .hint("the kernel needs CONFIG_PERF_EVENTS"))
-        }
+        Err(e) => Err(Error::not_supported("sample what the CPUs run: perf_event_open", words(&e))
+            .hint("the kernel needs CONFIG_PERF_EVENTS")),
     }
 }
 
@@ -202,7 +200,7 @@ fn unnamed(host: &dyn HostRead) -> Error {
 fn denied(host: &dyn HostRead, e: &io::Error) -> Error {
     let level = host.read(Path::new("/proc/sys/kernel/perf_event_paranoid")).unwrap_or_default();
     let level = String::from_utf8_lossy(&level).trim().to_owned();
-    Error::not_permitted("sample what the CPUs run: perf_event_open", store::words(e)).hint(format!(
+    Error::not_permitted("sample what the CPUs run: perf_event_open", words(e)).hint(format!(
         "run as root; kernel.perf_event_paranoid is {level} here, and containers often forbid it"
     ))
 }

@@ -44,7 +44,7 @@ pub(super) fn error(mistake: &clap::Error, verb: &str) -> Error {
         why = match number {
             Some(IntErrorKind::PosOverflow) => format!("{why}: it is too large"),
             Some(_) => format!("{why}: it is no whole number from 0 on"),
-            None => format!("{why}: {cause}"),
+            None => format!("{why}: {}", plainly(&cause.to_string())),
         };
     }
     if let Some(values) = part(ContextKind::ValidValue) {
@@ -62,6 +62,16 @@ pub(super) fn error(mistake: &clap::Error, verb: &str) -> Error {
         None => format!("{verb} --help tells what there is"),
     };
     Error::usage("command line", why).hint(hint)
+}
+
+/// The words of a parser; those of clap for a range are "-1 is not in 1..=128".
+fn plainly(cause: &str) -> String {
+    let range = cause.split_once(" is not in ").and_then(|(_, range)| range.split_once(".."));
+    match range.map(|(least, most)| (least, most.trim_start_matches('='))) {
+        Some((least, "" | "18446744073709551615")) => format!("must be at least {least}"),
+        Some((least, most)) => format!("must be from {least} to {most}"),
+        None => cause.to_owned(),
+    }
 }
 
 fn begins_a_number(text: &str) -> bool {
@@ -85,6 +95,9 @@ mod tests {
             ("plan --flows many", "for '--flows <N>': it is no whole number from 0 on", "--help"),
             ("plan --flows 99999999999999999999", "it is too large", "--help"),
             ("top --samples=-1", "it is no whole number", "--help"),
+            ("top --samples 0", "'0' for '--samples <N>': must be at least 1", "--help"),
+            ("capture --samples=-1", "must be from 0 to 1000", "--help"),
+            ("plan --flows 99999999999", "must be from 0 to 4294967295", "--help"),
             ("plan --flows", "'--flows <N>' needs a value", "--help"),
             ("plan --flows -5", "'-5' is below 0, which no value may be", "linerate plan --help"),
             ("show --color loud", "[possible values: auto, always, never]", "--help"),

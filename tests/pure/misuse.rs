@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::program;
 
 /// Command line, exit code, and what the message names. `FILE` is a text that is nothing of ours,
-/// and `HOST` a captured machine.
+/// `EMPTY` has nothing in it, and `HOST` a captured machine.
 const MISUSES: &[(&str, i32, &str)] = &[
     // No such command, option or word.
     ("shwo", 2, "'shwo'"),
@@ -58,6 +58,8 @@ const MISUSES: &[(&str, i32, &str)] = &[
     ("plan --load FILE", 2, "FILE"),
     ("plan --costs nowhere.toml", 2, "nowhere.toml"),
     ("plan --costs FILE", 2, "FILE"),
+    ("plan --load EMPTY", 2, "EMPTY"),
+    ("plan --flows 99999999999", 2, "4294967295"),
     ("plan --flows many", 2, "'many'"),
     ("plan --flows -1", 2, "'-1'"),
     ("plan --flows 1.5", 2, "'1.5'"),
@@ -78,6 +80,8 @@ const MISUSES: &[(&str, i32, &str)] = &[
     ("apply --confirm 0", 2, "'0'"),
     ("apply --confirm -5", 2, "'-5'"),
     ("apply --confirm soon", 2, "'soon'"),
+    ("apply --confirm 1e-9", 2, "'1e-9'"),
+    ("apply --confirm 50ms", 2, "'50ms'"),
     ("apply --confirm 25h", 2, "'25h'"),
     ("apply --confirm 1m30", 2, "'1m30'"),
     ("apply --confirm 5 --persist", 2, "'--persist'"),
@@ -120,6 +124,7 @@ const MISUSES: &[(&str, i32, &str)] = &[
     ("record --format csv --json", 2, "--json"),
     ("record --device nowhere0", 2, "nowhere0"),
     ("record --seconds 100ms -o FILE", 2, "FILE"),
+    ("record --seconds 100ms -o .", 2, "directory"),
     ("record --host HOST", 2, "record"),
     ("top --host HOST --once", 2, "top"),
     ("top --speed 2", 2, "--replay"),
@@ -146,7 +151,6 @@ const MISUSES: &[(&str, i32, &str)] = &[
     ("bench --mtu 500", 2, "500"),
     ("bench --mtu 10000", 2, "10000"),
     ("bench --streams 0", 2, "0"),
-    ("bench -P 129", 2, "129"),
     ("bench --rules 20001", 2, "20001"),
     ("bench --flows 1000001", 2, "1000001"),
     ("bench --seconds 0", 2, "'0'"),
@@ -168,6 +172,9 @@ const MISUSES: &[(&str, i32, &str)] = &[
     ("bench --lan 127.0.0.1:99999 --wan pc2", 2, "127.0.0.1:99999"),
     ("bench --streams 99999999999999999999", 2, "too large"),
     ("bench --streams=-1", 2, "'-1'"),
+    ("bench -P 129", 2, "from 1 to 128"),
+    ("bench --seconds 1e-9", 2, "'1e-9'"),
+    ("bench --driver iperf3 --server 198.18.0.1:7", 2, "198.18.0.1:7"),
     ("bench --driver ookla --server x --ports 3", 2, "ookla"),
     ("bench --token-file FILE", 2, "--lan"),
     ("bench --lan a --wan b --rules 5", 2, "'--rules"),
@@ -213,6 +220,8 @@ const MISUSES: &[(&str, i32, &str)] = &[
     ("tune --quick --apply", 2, "'--apply'"),
     ("tune --aa --search", 2, "'--search'"),
     ("tune --confirm 5", 2, "--apply"),
+    ("tune --apply --confirm 1e-9", 2, "'1e-9'"),
+    ("tune --server 198.18.0.1:99999", 2, "198.18.0.1:99999"),
     ("tune --seed x", 2, "'x'"),
     ("tune --resume nowhere.json", 2, "nowhere.json"),
     ("tune -o nowhere/result.json", 2, "nowhere/result.json"),
@@ -320,6 +329,7 @@ fn every_misuse_is_refused_by_name_with_a_remedy() {
     assert!(MISUSES.len() >= 200);
     let place = Place(std::env::temp_dir().join(format!("linerate-misuse-{}", std::process::id())));
     std::fs::create_dir_all(&place.0).unwrap();
+    std::fs::write(place.0.join("EMPTY"), "").unwrap();
     std::fs::write(place.0.join("FILE"), "nothing of ours\n").unwrap();
     let verb = |line: &str| line.split(' ').next().unwrap().to_owned();
     let known = |line: &str| clap_has(&verb(line));
@@ -328,7 +338,10 @@ fn every_misuse_is_refused_by_name_with_a_remedy() {
     assert!(found.is_empty(), "{} of them:\n{}", found.len(), found.join("\n"));
     let left: Vec<_> =
         std::fs::read_dir(&place.0).unwrap().map(|e| e.unwrap().file_name()).collect();
-    assert!(left.iter().all(|name| name == "FILE" || name == "state"), "{left:?}");
+    assert!(
+        left.iter().all(|name| name == "FILE" || name == "EMPTY" || name == "state"),
+        "{left:?}"
+    );
 }
 
 /// Whether the whole program has the verb, of which a router's build has a part.

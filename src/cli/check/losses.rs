@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use super::{Context, ExitCode, Result, interrupt};
 use crate::decide::losses::{Balance, Entry, Ledger, Reason, ledger};
+use crate::error::words;
+use crate::machine::discover;
 use crate::machine::host::{HostRead, clock};
 use crate::machine::parse::perf;
 use crate::machine::parse::tracepoint::Event;
 use crate::machine::sys::perf::{Sampler, Source};
-use crate::machine::{discover, store};
 use crate::model::snapshot::{Gap, Snapshot};
 use crate::report::losses as report;
 
@@ -85,7 +86,7 @@ impl Reasons {
                     .to_owned(),
             ),
             (_, None, _) => Some("the kernel gives none (5.17 and later do)".to_owned()),
-            (.., Err(e)) => Some(format!("perf_event_open: {}", store::words(e))),
+            (.., Err(e)) => Some(format!("perf_event_open: {}", words(e))),
             _ => None,
         };
         let gap = why.map(|why| Gap { what: "the kernel's reasons for drops".into(), why });

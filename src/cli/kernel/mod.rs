@@ -80,7 +80,7 @@ fn running(context: &Context) -> Result<(Named, KernelFacts)> {
         .and_then(|(place, text)| Some((config::read(&text)?, place, text)));
     let Some((config, place, text)) = told else {
         return Err(Error::not_supported(
-            format!("read the configuration of the running kernel {release}"),
+            format!("read the configuration of the running kernel {release}").trim_end(),
             "it is in none of /proc/config.gz, /boot/config-* and /lib/modules/*/config",
         )
         .hint("modprobe configs, or give the file that it was built with"));

@@ -86,6 +86,11 @@ pub(in crate::cli) fn seconds(text: &str) -> Result<f64, String> {
         .and_then(|s| if s > 0.0 { Ok(s) } else { Err("must be more than 0".into()) })
 }
 
+/// Seconds until a change is undone: less is over before anything was made.
+pub(in crate::cli) fn deadline(text: &str) -> Result<f64, String> {
+    seconds(text).and_then(|s| if s >= 0.1 { Ok(s) } else { Err("must be at least 100ms".into()) })
+}
+
 /// Seconds between two readings.
 pub(in crate::cli) fn interval(text: &str) -> Result<f64, String> {
     seconds(text).and_then(|s| {
@@ -97,6 +102,7 @@ pub(in crate::cli) fn seconds_or_zero(text: &str) -> Result<f64, String> {
     let with = |(unit, long): &(&str, f64)| Some((text.strip_suffix(unit)?, *long));
     let (number, unit) = UNITS.iter().find_map(with).unwrap_or((text, 1.0));
     match number.parse::<f64>().map(|number| number * unit) {
+        Ok(s) if s > 0.0 && s < 1e-3 => Err("must be at least 1ms".into()),
         Ok(s) if (0.0..=86_400.0).contains(&s) => Ok(s),
         Ok(_) => Err("must be between 0 and 24 h".into()),
         Err(_) => Err("a time is 60, 60s, 1m or 500ms".into()),
@@ -119,9 +125,12 @@ mod tests {
         ] {
             assert_eq!(seconds(text), Ok(is), "{text}");
         }
-        for bad in
-            ["", "s", "m", "60 s", "1d", "60ss", "-1", "25h", "nan", "inf", "0", "0m", "1m30"]
-        {
+        assert_eq!((deadline("100ms"), deadline("1m")), (Ok(0.1), Ok(60.0)));
+        assert!(deadline("99ms").is_err());
+        for bad in [
+            "1e-9", "0.9ms", "", "s", "m", "60 s", "1d", "60ss", "-1", "25h", "nan", "inf", "0",
+            "0m", "1m30",
+        ] {
             assert!(seconds(bad).is_err(), "{bad}");
         }
     }

@@ -1,6 +1,5 @@
 //! Arguments of `tune`.
 
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -8,10 +7,9 @@ use clap::Args;
 use crate::cli::shared::files::Force;
 use crate::cli::shared::hosts::HostsArgs;
 use crate::cli::shared::loads::{LoadArgs, direction};
-use crate::cli::shared::seconds;
+use crate::cli::shared::{deadline, seconds};
 use crate::machine::store::unfinished::result_of;
 use crate::measure::lab::Shape;
-use crate::measure::load::iperf3;
 use crate::measure::tune::Asked;
 use crate::model::goal::{Factor, Goal, Guard, Objective};
 use crate::model::measurement::Direction;
@@ -76,7 +74,7 @@ pub struct TuneArgs {
     #[arg(long, conflicts_with_all = ["quick", "aa", "baseline"])]
     pub apply: bool,
     /// With --apply: undo it after this many seconds unless `linerate confirm` comes first
-    #[arg(long, value_name = "TIME", requires = "apply", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", requires = "apply", value_parser = deadline)]
     pub confirm: Option<f64>,
     /// With --apply: where to write what was kept as a plan, for `persist`
     /// [default: linerate-best.toml, with the time of day where that is there already]
@@ -177,25 +175,12 @@ fn factor(text: &str) -> Result<FactorArg, String> {
     Ok(FactorArg::Of(Factor { name: name.to_owned(), levels }))
 }
 
-/// An address or a name, with or without a port.
-pub(super) fn server(text: &str) -> Result<SocketAddr, String> {
-    let plain = text.parse::<std::net::IpAddr>().map(|ip| SocketAddr::new(ip, iperf3::PORT));
-    let found = plain.ok().or_else(|| text.parse().ok());
-    if let Some(address) = found {
-        return Ok(address);
-    }
-    let with_port =
-        if text.contains(':') { text.to_owned() } else { format!("{text}:{}", iperf3::PORT) };
-    let mut all = with_port.to_socket_addrs().map_err(|e| format!("{text}: {e}"))?;
-    all.next().ok_or_else(|| format!("{text} has no address"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn factors_and_servers_are_read_as_people_write_them() {
+    fn factors_are_read_as_people_write_them() {
         let Ok(FactorArg::Of(f)) = factor("sysctl.net.core.netdev_budget=300, 600") else {
             panic!()
         };
@@ -204,8 +189,5 @@ mod tests {
         for bad in ["rps", "rps=", "=off", "rps=off,,all"] {
             assert!(factor(bad).is_err(), "{bad}");
         }
-        assert_eq!(server("198.18.0.1").unwrap().to_string(), "198.18.0.1:5201");
-        assert_eq!(server("198.18.0.1:7").unwrap().to_string(), "198.18.0.1:7");
-        assert_eq!(server("2001:db8::1").unwrap().to_string(), "[2001:db8::1]:5201");
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::args::{FactorArg, TuneArgs};
-use super::{Job, finish, measure, resolve, text};
+use super::{Job, finish, measure, text};
 use crate::cli::context::Context;
 use crate::cli::shared::hosts::SHARED;
 use crate::cli::shared::loads::LoadArgs;
@@ -15,7 +15,8 @@ use crate::decide::experiment::Decision;
 use crate::decide::plan::{self, Costs};
 use crate::error::{Error, ExitCode, Result};
 use crate::measure::bench::hosts::Hosts;
-use crate::measure::load::LoadSpec;
+use crate::measure::load::address::find;
+use crate::measure::load::{LoadSpec, iperf3};
 use crate::measure::tune::{BedLoad, Menu, Router, ServerLoad, Source};
 use crate::model::goal::{Goal, Quantity};
 use crate::model::measurement::{Direction, Experiment, RefusalCode};
@@ -61,7 +62,7 @@ impl Through {
             }
         }
         let name = args.server.clone().unwrap_or_default();
-        let server = resolve(&name)?;
+        let server = find("server", &name, iperf3::PORT)?;
         Ok(Self::Server(name, server))
     }
 

@@ -470,11 +470,3 @@ fn show_progress(out: &Output, p: &Progress) {
         out.say(format_args!("block {} of {} done{left}", p.block, p.blocks));
     }
 }
-
-/// An address to measure with.
-fn resolve(server: &str) -> Result<std::net::SocketAddr> {
-    args::server(server).map_err(|why| {
-        Error::not_supported(format!("find server {server}"), why)
-            .hint("give its address, or a name that this machine can look up (getent hosts NAME)")
-    })
-}

@@ -31,8 +31,8 @@ use serde::{Deserialize, Serialize};
 
 use super::check::{checked, with_check};
 use super::damaged::Damaged;
-use super::{Lock, StateDir, read_own, sync_directory, words};
-use crate::error::{Error, Result};
+use super::{Lock, StateDir, read_own, sync_directory};
+use crate::error::{Error, Result, words};
 use crate::model::identity::HostIdentity;
 use crate::model::knob::Knob;
 use crate::model::order::InOrder;

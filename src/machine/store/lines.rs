@@ -9,8 +9,8 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-use super::{straight, words};
-use crate::error::{Error, Result};
+use super::straight;
+use crate::error::{Error, Result, words};
 
 /// The operations that a growing file comes down to; tests let each of them fail.
 pub(crate) trait Growing: Send {
@@ -55,7 +55,11 @@ impl Lines {
         let mut options = fs::OpenOptions::new();
         // Nothing that has the name is written to, also not what a link leads to.
         options.write(true).create_new(true).mode(0o644);
-        let opened = straight(path).and_then(|file| file.map_or_else(|| options.open(path), Ok));
+        let opened = straight(path).and_then(|file| match file {
+            Some(file) => Ok(file),
+            None if path.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+            None => options.open(path),
+        });
         match opened {
             Ok(file) => Ok(Self { what, file: Box::new(file), length: 0 }),
             Err(e) => Err(failed(&what, &e).hint("name another file with -o")),

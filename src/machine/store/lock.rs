@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use super::{StateDir, read_own, words};
-use crate::error::{Error, Result};
+use super::{StateDir, read_own};
+use crate::error::{Error, Result, words};
 
 /// The exclusive right to change settings; given back when it is dropped.
 #[derive(Debug)]

@@ -52,7 +52,7 @@ pub use damaged::Damaged;
 pub use lines::Lines;
 pub use lock::{Lock, LockRefused};
 
-use crate::error::{Error, ExitCode, Result};
+use crate::error::{Error, ExitCode, Result, words};
 
 /// Names another state directory than `/run/linerate`.
 pub const STATE_DIR_VARIABLE: &str = "LINERATE_STATE_DIR";
@@ -337,12 +337,6 @@ fn scratch(directory: &Path, name: &OsStr, mode: u32) -> io::Result<(PathBuf, Fi
 /// Makes the names in a directory safe: a file's name is only safe when its directory is.
 fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
-}
-
-/// Words of the error without "(os error N)".
-pub(crate) fn words(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split_once(" (os error").map_or(text.clone(), |(words, _)| words.to_lowercase())
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 
-use super::{json, unfinished, words, write_file};
-use crate::error::{Error, Result};
+use super::{json, unfinished, write_file};
+use crate::error::{Error, Result, words};
 use crate::model::measurement::{Experiment, Measurement};
 
 /// Value of `format` in a result file.

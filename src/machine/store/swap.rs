@@ -16,8 +16,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::disk::{Disk, Thing};
-use super::words;
-use crate::error::{Error, ExitCode, Result};
+use crate::error::{Error, ExitCode, Result, words};
 use crate::model::order::OneByOne;
 
 const FORMAT: &str = "linerate-file-journal";

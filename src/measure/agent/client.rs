@@ -1,7 +1,6 @@
 //! The controller's side of a connection to an agent.
 
-use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,6 +16,7 @@ use super::session::{Session, nanoseconds};
 use super::token::{Prover, Token};
 use crate::error::{Error, ExitCode, Result};
 use crate::machine::host::clock;
+use crate::measure::load::address::find;
 use crate::measure::load::half::{End, HalfResult, Run};
 use crate::measure::load::latency::Probing;
 use crate::measure::load::spinner::{Progress, Spinning};
@@ -73,7 +73,7 @@ impl Agent {
         stop: &AtomicBool,
     ) -> Result<Self> {
         let name: Arc<str> = format!("{role} agent {address}").into();
-        let to = resolve(&name, address)?;
+        let to = find(&name, address, PORT)?;
         let socket = TcpStream::connect_timeout(&to, CONNECT).map_err(|e| {
             Error::new(ExitCode::Refused, format!("{name}: connect to {to}"), e).hint(
                 "is `linerate agent` running there, does it listen on that address, and does a \
@@ -239,28 +239,6 @@ impl Connection {
             }
         }
     }
-}
-
-/// `HOST`, `HOST:PORT`, `[2001:db8::1]:PORT` or a bare IPv6 address.
-fn resolve(name: &str, address: &str) -> Result<SocketAddr> {
-    if let Ok(ip) = address.trim_matches(['[', ']']).parse::<IpAddr>() {
-        return Ok((ip, PORT).into());
-    }
-    let with_port =
-        if address.contains(':') { address.to_owned() } else { format!("{address}:{PORT}") };
-    let what = || format!("{name}: find {address}");
-    let found = with_port.to_socket_addrs();
-    let unknown = |why: String| {
-        Error::not_supported(what(), why)
-            .hint("give its address, or a name that this machine can look up (getent hosts NAME)")
-    };
-    let failed = |e: io::Error| match e.kind() {
-        io::ErrorKind::InvalidInput => Error::usage(what(), e)
-            .hint("a host is a name or an address, and may have a port: pc1:19820"),
-        _ => unknown(e.to_string()),
-    };
-    let found = found.map_err(failed)?.next();
-    found.ok_or_else(|| unknown("no address has that name".to_owned()))
 }
 
 fn greet(

@@ -274,7 +274,7 @@ fn failure(driver: Driver, why: &Unusable, output: &[u8]) -> Error {
         };
         return error.hint(format!("start its server on the other side: `{server}`"));
     }
-    error
+    error.hint(format!("what {} says when it is run by hand may tell more", driver.program()))
 }
 
 fn missing(driver: Driver, error: &HostError) -> Error {
@@ -310,6 +310,11 @@ fn checked(target: &Target) -> Result<Option<&str>> {
     if let Some(odd) = server.filter(|name| name.starts_with('-') || name.is_empty()) {
         return Err(Error::usage("server", format!("\"{odd}\" is no host"))
             .hint("name the host that runs it: --server HOST"));
+    }
+    let has_port = |name: &&str| name.contains(':') && name.parse::<std::net::IpAddr>().is_err();
+    if let Some(both) = server.filter(has_port) {
+        return Err(Error::usage("server", format!("\"{both}\" is more than a host"))
+            .hint("its port is named by --port N"));
     }
     Ok(server)
 }

@@ -18,6 +18,7 @@
 //! Everything is bounded: sockets have short timeouts, the drain has a deadline, every thread is
 //! joined, and a raised stop flag ends a run within a fraction of a second.
 
+pub mod address;
 mod frames;
 pub mod half;
 pub mod iperf2;
