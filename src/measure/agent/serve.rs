@@ -11,7 +11,7 @@ use super::limits::Limits;
 use super::lines::Lines;
 use super::session::{Shared, serve as serve_one};
 use super::token::Token;
-use crate::error::{Error, ExitCode, Result};
+use crate::error::{Error, ExitCode, Result, words};
 use crate::machine::host::{HostRead, Live, clock};
 use crate::machine::parse::net_tcp::owner;
 use crate::machine::sys::poll::{Wanted, is_ready};
@@ -42,6 +42,14 @@ impl Strangers {
         }
         all.push((peer, socket));
         Ok(())
+    }
+
+    /// Closes the oldest.
+    fn make_room(&self) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !all.is_empty() {
+            drop(all.remove(0).1.shutdown(Shutdown::Both));
+        }
     }
 
     fn forget(&self, peer: SocketAddr) {
@@ -129,9 +137,11 @@ pub fn serve(
             let (socket, peer) = match server.listener.accept() {
                 Ok(accepted) => accepted,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => continue,
-                // The peer is gone already, or there are no descriptors left for a moment.
+                // The peer is gone already, or there are no descriptors left: whoever says nothing
+                // has them.
                 Err(error) => {
-                    say(&format!("a connection was lost: {error}"));
+                    say(&format!("a connection was lost: {}", words(&error)));
+                    strangers.make_room();
                     clock::sleep(Duration::from_millis(50));
                     continue;
                 }

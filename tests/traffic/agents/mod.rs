@@ -9,6 +9,7 @@ mod verbs;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
@@ -399,6 +400,21 @@ fn who_says_nothing_keeps_nobody_out() {
     let mute: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(&lan.address).unwrap()).collect();
     works(&lan, &wan);
     drop(mute);
+    // Nor does an agent run out of descriptors for whoever comes next.
+    let few = ["prlimit".to_owned(), "--nofile=24".to_owned()];
+    let lan = Running::start_in(&few, None, "127.0.0.1:0", None);
+    let mute: Vec<OwnedFd> = (2..62).map(|from| connected(from, &lan.address)).collect();
+    works(&lan, &wan);
+    drop(mute);
+}
+
+/// A connection from an address of its own.
+fn connected(from: u8, to: &str) -> OwnedFd {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&socket, &std::net::SocketAddr::from(([127, 0, 0, from], 0))).unwrap();
+    connect(&socket, &to.parse::<std::net::SocketAddr>().unwrap()).unwrap();
+    socket
 }
 
 #[test]
@@ -444,19 +460,26 @@ fn the_owner_of_an_agent_sets_its_limits() {
 #[test]
 fn an_agent_that_ends_in_the_middle_is_a_refused_measurement_with_its_reason() {
     let _alone = alone();
-    for (signal, words) in [(Signal::KILL, "closed the connection"), (Signal::INT, "its user")] {
+    // The kernel of a sender that was killed ends its streams in order.
+    for (signal, is_sender, words) in [
+        (Signal::KILL, false, "closed the connection"),
+        (Signal::INT, false, "its user"),
+        (Signal::KILL, true, "closed the connection"),
+    ] {
         let (lan, wan) = pair();
         let long = ["--direction", "up", "--seconds", "60", "--json"];
         let running = spawn(None, bench(&lan, &wan, &long));
         wan.wait_for("run: TCP up");
         thread::sleep(Duration::from_millis(700));
-        wan.signal(signal);
+        if is_sender { &lan } else { &wan }.signal(signal);
         let done = running.wait_with_output().unwrap();
         let all = stderr(&done) + &String::from_utf8_lossy(&done.stdout);
         assert_eq!(done.status.code(), Some(6), "{signal:?}: {all}");
         assert!(all.contains(words), "{signal:?}: {all}");
-        drop(wan);
-        works(&lan, &Running::start(None, "127.0.0.1:0", None));
+        if !is_sender {
+            drop(wan);
+            works(&lan, &Running::start(None, "127.0.0.1:0", None));
+        }
     }
 }
 
