@@ -87,10 +87,13 @@ pub(super) fn run(context: &Context, args: &ApplyArgs) -> Result<ExitCode> {
     let mut changer = Changer::begin(host, &state, &verb, Duration::ZERO, discover::snapshot)?;
     changer.notes.iter().for_each(|note| out.say(note));
     let plan = fitting(context, args, &whole, changer.snapshot())?;
-    let guarded = match args.confirm {
-        Some(seconds) => Some(waiting::arm(context, changer.lock(), &args.probes(), seconds)?),
+    let (guarded, guard) = match args.confirm {
+        Some(seconds) => {
+            waiting::arm(context, changer.lock(), &args.probes(), seconds).map(Some)?
+        }
         None => None,
-    };
+    }
+    .unzip();
     let applied = match changer.apply(&plan.candidate, &stop) {
         Ok(applied) if !applied.writes.is_empty() => applied,
         other => {
@@ -138,8 +141,8 @@ pub(super) fn run(context: &Context, args: &ApplyArgs) -> Result<ExitCode> {
         persisted::write(context, target, &whole, changer.lock())?;
     }
     drop(changer);
-    if guarded.is_some() && !applied.writes.is_empty() {
-        deadman::await_memory();
+    if let Some(guard) = guard.filter(|_| !applied.writes.is_empty()) {
+        waiting::await_memory(&guard);
     }
     later.print()?;
     if !applied.writes.is_empty() {

@@ -45,11 +45,18 @@ pub(super) fn guard(context: &Context, args: &DeadManArgs) -> Result<ExitCode> {
     let watched = state.armed()?.filter(|_| !args.second).map(|armed| armed.watched);
     let targets = watched.unwrap_or_default();
     let mut watcher = Watcher::new(host, &targets);
-    let mut failures = 0_u32;
+    let (mut failures, mut is_told) = (0_u32, false);
     let mut guard = Guard {
         host,
         state: &state,
         clock: &System,
+        remembers: &mut || {
+            if !std::mem::replace(&mut is_told, true)
+                && let Err(e) = spawn::let_go()
+            {
+                log::warn!("{e}");
+            }
+        },
         lost: &mut || watcher.lost(host),
         failed: &mut |e| {
             // Once: the log is for other things too.

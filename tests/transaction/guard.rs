@@ -95,7 +95,14 @@ impl Waiting {
             assert!(self.waits().unwrap().undoing.is_some(), "it has to stay armed");
             errors.push(e.to_string());
         };
-        let mut guard = Guard { host: door, state: &state, clock, lost, failed: &mut failed };
+        let mut guard = Guard {
+            host: door,
+            state: &state,
+            clock,
+            remembers: &mut || {},
+            lost,
+            failed: &mut failed,
+        };
         let watch = guard.watch(self.armed.token).unwrap();
         (watch, errors)
     }
@@ -473,6 +480,7 @@ fn a_guard_whose_files_are_gone_for_good_goes_by_its_memory_and_ends() {
                 host: &door,
                 state: &known,
                 clock: &clock,
+                remembers: &mut || {},
                 lost: &mut || None,
                 failed: &mut |_| failures += 1,
             }

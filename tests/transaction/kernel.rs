@@ -280,6 +280,7 @@ fn on_a_full_state_directory_rollback_confirm_and_the_guard_work() {
                         host: &fake,
                         state: &state,
                         clock: &System,
+                        remembers: &mut || {},
                         lost: &mut || None,
                         failed: &mut |e| panic!("{e}"),
                     };

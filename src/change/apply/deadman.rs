@@ -205,6 +205,8 @@ pub struct Guard<'a> {
     pub state: &'a StateDir,
     /// The time.
     pub clock: &'a dyn Clock,
+    /// Told with every look that the journals of the change are in memory.
+    pub remembers: &'a mut dyn FnMut(),
     /// Names a reason to wait no longer; asked with every look, and must not wait itself.
     pub lost: &'a mut dyn FnMut() -> Option<String>,
     /// Reporter of each failure to undo, called before the next try.
@@ -269,6 +271,9 @@ impl Guard<'_> {
         loop {
             if !self.still_waits(known, None) {
                 return None;
+            }
+            if known.is_complete() {
+                (self.remembers)();
             }
             let armed = &known.armed;
             if let Some(undoing) = &armed.undoing {
@@ -482,12 +487,6 @@ fn unconfirmed(state: &StateDir) -> Result<Option<Armed>> {
     }))
 }
 
-/// Waits until the guard has the journals of what was just made in memory: it looks for them twice in
-/// `LOOK` until it has.
-pub fn await_memory() {
-    clock::sleep(LOOK);
-}
-
 /// Waits a moment for the guard to write the files of a change anew that are damaged or gone.
 ///
 /// # Errors
@@ -697,6 +696,7 @@ mod tests {
             host: &fake,
             state: &state,
             clock: &clock,
+            remembers: &mut || {},
             lost: &mut || None,
             failed: &mut |e| panic!("{e}"),
         };

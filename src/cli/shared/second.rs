@@ -37,7 +37,7 @@ pub(in crate::cli) fn start(host: &dyn HostRead, armed: &Armed) -> io::Result<()
     {
         return Ok(());
     }
-    spawn::detached(&guard)
+    spawn::detached(&guard).map(drop)
 }
 
 /// A line of the environment that says where the change waits, if that is not the usual place.

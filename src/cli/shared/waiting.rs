@@ -1,5 +1,6 @@
 //! Handling of a change that waits to be confirmed, for every verb.
 
+use std::io::PipeReader;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,12 +15,16 @@ use crate::error::{Error, ExitCode, Result};
 use crate::machine::host::{HostRead, clock};
 use crate::machine::store::deadman::{Armed, Target, Undone};
 use crate::machine::store::{self, Lock, StateDir};
+use crate::machine::sys::poll::{Wanted, is_ready};
 use crate::machine::sys::spawn;
 use crate::model::watch::Running;
 
 /// Time that a verb which ends something waits for whoever holds the lock: an `apply` at its last
 /// writes, or the guard that was quicker.
 pub(in crate::cli) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Time in which a guard, also of a machine that is busy, has looked at what was made.
+const LOOKED: Duration = Duration::from_secs(2);
 
 /// The watch that runs.
 pub(in crate::cli) fn watching(host: &dyn HostRead, state: &StateDir) -> Option<Running> {
@@ -180,18 +185,27 @@ pub(in crate::cli) enum Probes<'a> {
     Named(&'a [Target]),
 }
 
-/// Arms the dead-man and starts its guard; to be called before the first write.
+/// Arms the dead-man and starts its guard, whose pipe is for [`await_memory`]; to be called before the
+/// first write.
 pub(in crate::cli) fn arm(
     context: &Context,
     lock: &Lock,
     probes: &Probes<'_>,
     seconds: f64,
-) -> Result<Armed> {
+) -> Result<(Armed, PipeReader)> {
     let host = context.live("apply --confirm")?;
     let watched = watched(context, host, probes);
     let armed = deadman::arm(host, lock, Duration::from_secs_f64(seconds), watched)?;
-    start_guard(host, lock, &armed)?;
-    Ok(armed)
+    let guard = start_guard(host, lock, &armed)?;
+    Ok((armed, guard))
+}
+
+/// Waits until the guard has the journals of what was just made in memory, or is gone: from then on it
+/// does not depend on their files.
+pub(in crate::cli) fn await_memory(guard: &PipeReader) {
+    if !is_ready(guard, Wanted::Read, LOOKED).is_ok_and(|done| done) {
+        log::warn!("the guard has not looked at what was made yet");
+    }
 }
 
 /// Arms the dead-man for a run that tries settings on this machine while it holds `lock`.
@@ -203,10 +217,10 @@ pub(in crate::cli) fn arm_trial(context: &Context, lock: &Lock, wait: Duration) 
     Ok(armed)
 }
 
-fn start_guard(host: &dyn HostRead, lock: &Lock, armed: &Armed) -> Result<()> {
+fn start_guard(host: &dyn HostRead, lock: &Lock, armed: &Armed) -> Result<PipeReader> {
     let first = spawn::detached(&["dead-man".to_owned(), armed.token.to_string()]);
-    match first.and_then(|()| second::start(host, armed)) {
-        Ok(()) => Ok(()),
+    match first.and_then(|guard| second::start(host, armed).map(|()| guard)) {
+        Ok(guard) => Ok(guard),
         Err(e) => {
             lock.state().disarm(lock, armed.token)?;
             Err(Error::not_supported("start the guard that undoes what is not confirmed", e)

@@ -1,7 +1,7 @@
 //! Running a program where the calling thread is: in its network and mount namespace.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, PipeReader};
 use std::os::unix::process::CommandExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
@@ -63,20 +63,22 @@ fn set_of(numbers: std::ops::RangeInclusive<usize>) -> Signals {
 /// Starts this very program once more, in a session of its own, without a terminal, and ignoring
 /// every signal that can be ignored: it goes on when the terminal or this process ends, and when a limit
 /// of its user is reached (SIGXCPU, SIGXFSZ). What the processor raises in a program ends it all the
-/// same (kernel/signal.c, `force_sig_info_to_task`). It inherits the calling thread's namespaces.
+/// same (kernel/signal.c, `force_sig_info_to_task`). It inherits the calling thread's namespaces. The
+/// pipe that is answered ends when it does, or when it [`let_go`]es.
 ///
 /// # Errors
 /// What fork or exec answered.
 #[expect(clippy::disallowed_methods, reason = "a guard must be a process of its own")]
-pub fn detached(arguments: &[String]) -> io::Result<()> {
+pub fn detached(arguments: &[String]) -> io::Result<PipeReader> {
     // By its own path, so that lists of processes show its name; that file may be gone by now.
     let path = std::env::current_exe().ok().filter(|path| path.is_file());
+    let (ours, theirs) = io::pipe()?;
     let mut command = Command::new(path.unwrap_or_else(|| "/proc/self/exe".into()));
     command
         .current_dir("/")
         .args(arguments)
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(theirs)
         .stderr(Stdio::null());
     let kept = set_of(KEPT);
     #[expect(unsafe_code, reason = "system calls between fork and exec")]
@@ -98,5 +100,15 @@ pub fn detached(arguments: &[String]) -> io::Result<()> {
             rustix::process::setsid().map(drop).map_err(Into::into)
         });
     }
-    command.spawn().map(drop)
+    command.spawn().map(|_| ours)
+}
+
+/// Ends the pipe to whoever started this process by [`detached`].
+///
+/// # Errors
+/// What open(2) or dup2(2) answered.
+#[expect(clippy::disallowed_methods, reason = "the standard output of a process without any")]
+pub fn let_go() -> io::Result<()> {
+    let nowhere = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
+    Ok(rustix::stdio::dup2_stdout(nowhere)?)
 }
