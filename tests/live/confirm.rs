@@ -306,6 +306,51 @@ fn apply_is_killed_at_any_moment_and_the_change_is_undone() {
     }
 }
 
+/// Calls of each kind that an `apply` makes: files found, read and written, netlink, the journal and the
+/// lock. Killed before the first, the last, and some in between.
+#[test]
+#[ignore = "slow: make test runs it"]
+fn apply_is_killed_at_exact_system_calls_and_the_change_is_undone() {
+    need_root!();
+    if Command::new("strace").arg("-V").output().is_err() {
+        eprintln!("SKIPPED apply_is_killed_at_exact_system_calls...: strace is not installed");
+        return;
+    }
+    let router = Router::new("calls");
+    router.plan("one-cpu", "plan.toml");
+    let state = router.place.dir.join("state");
+    let traced = |options: &[&str]| {
+        let apply = router.place.command(&["apply", "--confirm", "0.5", "--no-probe", "plan.toml"]);
+        let mut command = Command::new("strace");
+        command.args(["-qq", "-o", "trace"]).args(options);
+        command.arg(apply.get_program()).args(apply.get_args()).current_dir(&router.place.dir);
+        command.envs(apply.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let ended = router.inside(command);
+        let trace = std::fs::read_to_string(router.place.dir.join("trace")).unwrap();
+        wait_longer("undone", || router.lan() == 0);
+        // Killed before the guard was started, it has written nothing, and left its files.
+        router.run(&["confirm"]);
+        router.ok(&["rollback"]);
+        wait_longer("nothing left behind", || !state.exists());
+        (ended, trace)
+    };
+    let mut killed = 0;
+    for call in ["openat", "statx", "sendto", "rename", "fsync", "flock", "write"] {
+        let (ended, trace) = traced(&["-e", &format!("trace={call}")]);
+        assert!(ended.status.success(), "{call}: {}", stderr(&ended));
+        let made = trace.lines().filter(|line| line.starts_with(call)).count();
+        let mut moments = [1, made / 3, made * 2 / 3, made].to_vec();
+        moments.retain(|moment| *moment > 0);
+        moments.dedup();
+        for moment in moments {
+            let inject = format!("inject={call}:signal=KILL:when={moment}");
+            let (ended, _) = traced(&["-e", &format!("trace={call}"), "-e", &inject]);
+            killed += usize::from(!ended.status.success());
+        }
+    }
+    assert!(killed >= 20, "{killed} kills");
+}
+
 #[test]
 #[ignore = "slow: make test runs it"]
 fn confirm_in_the_moment_of_the_deadline_is_one_or_the_other_and_says_which() {

@@ -150,18 +150,26 @@ fn names_of_devices_do_not_steer_the_terminal() {
 fn what_a_machine_says_of_itself_does_not_steer_the_terminal() {
     let place = Place::new("itself");
     let from = hosts().join("rk3576-8-r8169x2-6.1");
-    for (file, text) in [
-        ("proc/sys/kernel/hostname", format!("{EVIL}\n")),
-        ("proc/sys/kernel/osrelease", format!("6.1.0{EVIL}\n")),
-        ("proc/device-tree/model", format!("{EVIL}\0")),
-        ("etc/openwrt_release", format!("DISTRIB_DESCRIPTION='{EVIL}'\n")),
+    let uci = |kind: &str, option: &str| {
+        format!("config {kind} '{WORD}'\n\toption {option} '{EVIL}'\n\tlist {option} \"{WORD}\"\n")
+    };
+    for (file, text, is_shown) in [
+        ("proc/sys/kernel/hostname", format!("{EVIL}\n"), true),
+        ("proc/sys/kernel/osrelease", format!("6.1.0{EVIL}\n"), true),
+        ("proc/device-tree/model", format!("{EVIL}\0"), true),
+        ("etc/openwrt_release", format!("DISTRIB_DESCRIPTION='{EVIL}'\n"), true),
+        ("proc/cmdline", format!("isolcpus={WORD} console={WORD}\n"), false),
+        ("sys/class/net/eth0/ifalias", format!("{EVIL}\n"), false),
+        ("etc/config/network", uci("globals", "packet_steering"), false),
+        ("etc/config/wireless", uci("wifi-iface", "ssid"), false),
+        ("etc/config/firewall", uci("defaults", "flow_offloading"), false),
     ] {
         let to = place.0.join(file.replace('/', "-"));
         copied(&from, &to, &|_, text| text.to_owned());
         let path = to.join(file);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
-        assert!(looked_at(&place, &to) > 0, "{file} is not shown");
+        assert!(looked_at(&place, &to) > 0 || !is_shown, "{file} is not shown");
     }
 }
 
