@@ -42,8 +42,9 @@ pub(super) fn guard(context: &Context, args: &DeadManArgs) -> Result<ExitCode> {
     if let Err(e) = host.write(Path::new("/proc/self/oom_score_adj"), b"-1000") {
         log::debug!("{e}");
     }
-    let watched = state.armed()?.filter(|_| !args.second).map(|armed| armed.watched);
-    let targets = watched.unwrap_or_default();
+    // Where it can't be read now, its gateways are not watched; its deadline is.
+    let armed = state.armed().ok().flatten().filter(|_| !args.second);
+    let targets = armed.map(|armed| armed.watched).unwrap_or_default();
     let mut watcher = Watcher::new(host, &targets);
     let (mut failures, mut is_told) = (0_u32, false);
     let mut guard = Guard {

@@ -513,10 +513,21 @@ fn without_privilege<T>(work: impl FnOnce() -> T) -> T {
 #[test]
 fn journals_that_cant_be_read_delay_the_undo_by_a_moment_and_never_prevent_it() {
     use std::os::unix::fs::PermissionsExt;
-    let mode = |scene: &Waiting, mode: u32| {
-        let journal = scene.scratch.state().path().join("journal-0001");
-        fs::set_permissions(journal, fs::Permissions::from_mode(mode)).unwrap();
+    let mode_of = |scene: &Waiting, file: &str, mode: u32| {
+        let file = scene.scratch.state().path().join(file);
+        fs::set_permissions(file, fs::Permissions::from_mode(mode)).unwrap();
     };
+    let mode = |scene: &Waiting, mode: u32| mode_of(scene, "journal-0001", mode);
+    // From the start, so that the guard does not even know what it waits for.
+    for file in ["deadman.json", "journal-0001"] {
+        let scene = Waiting::new();
+        mode_of(&scene, file, 0);
+        let clock = Virtual::new().at(2000, || mode_of(&scene, file, 0o644));
+        let (watch, errors) = without_privilege(|| scene.guard(&scene.fake, &clock));
+        assert!(matches!(watch, Watch::Undone(_)) && errors.is_empty(), "{file}: {watch:?}");
+        assert!((WAIT - 100..=WAIT + 100).contains(&clock.passed()), "{file}: {}", clock.passed());
+        scene.assert_undone();
+    }
     // For a moment, as when descriptors are short: nothing is missing then.
     let scene = Waiting::new();
     let new = scene.fake.content();

@@ -54,6 +54,9 @@ const LET_GO: Duration = Duration::from_millis(300);
 /// Verb for which a guard takes the lock.
 const GUARD: &str = "dead-man";
 
+/// Looks at the start until the change is given up that can't be read.
+const FIRST_TRIES: u32 = 50;
+
 /// The first pause after a rollback that failed; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
@@ -218,11 +221,20 @@ impl Guard<'_> {
     /// not confirmed, trying again with growing pauses until that succeeds.
     ///
     /// # Errors
-    /// Fails if the state directory can't be read at the start.
+    /// Fails if the state directory can't be read in the first seconds.
     pub fn watch(&mut self, token: u64) -> Result<Watch> {
-        let armed = match self.state.armed()? {
-            None => unconfirmed(self.state)?,
-            armed => armed,
+        let mut tries = 0..FIRST_TRIES;
+        let armed = loop {
+            let seen = match self.state.armed() {
+                Ok(None) => unconfirmed(self.state),
+                seen => seen,
+            };
+            match seen {
+                Ok(armed) => break armed,
+                // Out of memory or descriptors, say.
+                Err(e) if tries.next().is_none() => return Err(e),
+                Err(_) => self.clock.sleep(LOOK),
+            }
         };
         let Some(armed) = armed.filter(|armed| armed.token == token) else {
             return Ok(Watch::Settled);
