@@ -26,7 +26,9 @@ put share/fish/vendor_completions.d "$pages/fish/linerate.fish"
 put share/doc/linerate README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/*.md \
     "$pages/third-party-licences.txt" "$pages/linerate.cdx.json"
 put share/doc/linerate/schema docs/schema/*.json
-put share/linerate/events.d packaging/events.d/*
+install -d "$to/share/linerate/events.d"
+install -m 755 -t "$to/share/linerate/events.d" packaging/events.d/*
+put share/linerate/prometheus packaging/prometheus/*.yml
 install -d "$to/lib/systemd/system"
 sed "s|/usr/bin/linerate|$prefix/bin/linerate|; s|/usr/share/|$prefix/share/|" packaging/systemd/linerate-watch.service \
     >"$to/lib/systemd/system/linerate-watch.service"

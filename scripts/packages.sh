@@ -211,7 +211,7 @@ openwrt() {
     install -D -m 755 "$binary" "$root/data/usr/bin/linerate"
     install -D -m 644 packaging/boards.d.README "$root/data/etc/linerate/boards.d/README"
     install -D -m 755 packaging/openwrt/linerate-watch.init "$root/data/etc/init.d/linerate-watch"
-    install -D -m 644 -t "$root/data/usr/share/linerate/events.d" packaging/events.d/*
+    install -D -m 755 -t "$root/data/usr/share/linerate/events.d" packaging/events.d/*
     # An upgrade of OpenWrt keeps plan, records and board files; of what `persist` wrote elsewhere that has a
     # list of its own, beside this one.
     install -d "$root/data/lib/upgrade/keep.d"

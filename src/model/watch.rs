@@ -18,12 +18,15 @@ pub struct Settings {
     pub health: Limits,
     /// Programs that run at events.
     pub events: Events,
+    /// Places where metrics can be had.
+    pub metrics: Exposure,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         let (health, events) = (Limits::default(), Events::default());
-        Self { every: 10.0, drift: BTreeMap::new(), health, events }
+        let (drift, metrics) = (BTreeMap::new(), Exposure::default());
+        Self { every: 10.0, drift, health, events, metrics }
     }
 }
 
@@ -121,6 +124,16 @@ impl Default for Events {
     fn default() -> Self {
         Self { run: true, limit: 10.0 }
     }
+}
+
+/// Places where metrics can be had.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Exposure {
+    /// Directory that node_exporter's textfile collector reads.
+    pub textfile: Option<String>,
+    /// Address of the loopback with a port, or path of a socket.
+    pub listen: Option<String>,
 }
 
 /// Phase of what an event tells of.

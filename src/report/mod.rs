@@ -12,6 +12,7 @@ pub mod document;
 #[cfg(feature = "measure")]
 pub mod fleet;
 pub mod losses;
+pub mod metrics;
 pub mod plan;
 #[cfg(feature = "measure")]
 pub mod rank;

@@ -335,3 +335,53 @@ fn systemd_hears_that_it_is_ready_and_alive_and_ends() {
     let last = std::iter::repeat_with(heard).find(|word| word != "WATCHDOG=1");
     assert_eq!(last.as_deref(), Some("STOPPING=1"));
 }
+
+/// All metrics are in the file and at the socket, and Prometheus' own tool finds nothing wrong with them.
+#[test]
+fn metrics_are_written_and_served_and_a_storm_of_clients_stops_nothing() {
+    use std::io::{Read, Write};
+    need_root!();
+    let router = Router::new("watch-metrics");
+    let socket = router.place.dir.join("m.sock");
+    let mut command = command(&router.place, "[health]\ngateways = false\n");
+    command.arg("--listen").arg(&socket).arg("--textfile").arg(&router.place.dir);
+    let watch = Watch::of(router.lab.router.run(move || command.spawn().unwrap()).unwrap());
+    watch.says("watching every");
+    let file = router.place.dir.join("linerate.prom");
+    let text = || std::fs::read_to_string(&file).unwrap_or_default();
+    wait_for("the file", || {
+        text().contains("linerate_device_receive_bytes_total{device=\"wan0\"}")
+    });
+    for name in ["linerate_cpu_seconds_total{cpu=\"0\",mode=\"softirq\"}", "linerate_build_info{"] {
+        assert!(text().contains(name), "{name} is not in: {}", text());
+    }
+    // Clients that say nothing and stay: each is let go in time.
+    let idle: Vec<_> =
+        (0..20).filter_map(|_| std::os::unix::net::UnixStream::connect(&socket).ok()).collect();
+    let mut client = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+    client.write_all(b"GET /metrics HTTP/1.1\r\nHost: r\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert!(answer.contains("\nlinerate_drifted_settings 0\n"), "{answer}");
+    drop(idle);
+    let body = answer.split_once("\r\n\r\n").unwrap().1.to_owned();
+    let promtool = |args: &[&str], input: &str| {
+        let mut tool = Command::new("promtool");
+        tool.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let Ok(mut tool) = tool.spawn() else {
+            eprintln!("SKIPPED (optional) metrics_are_written: no promtool here");
+            return;
+        };
+        tool.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        let told = tool.wait_with_output().unwrap();
+        let said = [told.stdout, told.stderr].concat();
+        assert!(told.status.success(), "{args:?}: {}", String::from_utf8_lossy(&said));
+    };
+    promtool(&["check", "metrics"], &body);
+    let rules = format!("{}/packaging/prometheus/linerate.rules", env!("CARGO_MANIFEST_DIR"));
+    promtool(&["check", "rules", &format!("{rules}.yml")], "");
+    promtool(&["test", "rules", &format!("{rules}.test.yml")], "");
+    watch.end();
+    assert!(!socket.exists());
+}

@@ -45,6 +45,8 @@ const MISUSES: &[(&str, i32, &str)] = &[
     ("watch --every 11m", 2, "between 1 and 600"),
     ("watch --settings FILE", 2, "FILE"),
     ("watch --settings .", 2, " ."),
+    ("watch --listen 0.0.0.0:9777", 2, "0.0.0.0:9777"),
+    ("watch --listen 9777", 2, "9777"),
     ("watch --host HOST", 2, "watch"),
     ("watch now", 2, "'now'"),
     // plan

@@ -174,7 +174,6 @@ impl<'a> Watcher<'a> {
     }
 
     /// Asks the drivers for the packets of each queue, or no longer.
-    #[cfg(feature = "top")]
     pub(in crate::cli) fn ask_queues(&mut self, on: bool) {
         self.telemetry.ask_queues(on);
     }

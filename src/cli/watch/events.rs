@@ -70,6 +70,11 @@ impl<'a> Told<'a> {
         Self { context, state, running, programs, unwritten: false, refused: Vec::new() }
     }
 
+    /// State of this watch.
+    pub(super) fn running(&self) -> &Running {
+        &self.running
+    }
+
     /// A remark for the log that is no event.
     pub(super) fn log(&self, words: &str) {
         let line = format!("watch: {words}");

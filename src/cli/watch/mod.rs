@@ -10,6 +10,7 @@
 //! it, and nobody waits for them.
 
 mod events;
+mod exposed;
 mod put_back;
 mod wan;
 
@@ -22,6 +23,7 @@ use std::time::Duration;
 use clap::Args;
 
 use self::events::Told;
+use self::exposed::Exposed;
 use self::wan::Wan;
 use super::context::Context;
 use super::interrupt::Signals;
@@ -53,6 +55,7 @@ const PROGRAMS: Duration = Duration::from_millis(200);
 #[command(after_help = "Examples:
   linerate watch                      # tells what happens, until Ctrl-C
   linerate watch --every 5s --json    # one JSON object for each event
+  linerate watch --listen 127.0.0.1:9777
   linerate status                     # since when it watches, and what it told last")]
 pub struct WatchArgs {
     /// File with the owner's wishes; SIGHUP has it read again [default: /etc/linerate/watch.toml]
@@ -61,6 +64,12 @@ pub struct WatchArgs {
     /// Time between two looks, 1 s to 10 min; it is 1 s while something changes [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = pause)]
     pub every: Option<f64>,
+    /// Write metrics to linerate.prom in this directory, for node_exporter's textfile collector
+    #[arg(long, value_name = "DIR")]
+    pub textfile: Option<String>,
+    /// Answer GET with metrics at a loopback address and port, or at the path of a socket
+    #[arg(long, value_name = "ADDRESS|PATH")]
+    pub listen: Option<String>,
     /// End after this long; without it Ctrl-C or SIGTERM does
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub seconds: Option<f64>,
@@ -86,6 +95,7 @@ pub(super) fn run(context: &Context, args: &WatchArgs) -> Result<ExitCode> {
     let settings = wishes(args, &path)?;
     let news = LinkNews::open().map_err(|e| Error::not_supported("listen to links", e))?;
     let told = Told::new(context, state.clone());
+    let exposed = Exposed::open(&settings.metrics)?;
     let mut router = Router {
         context,
         host,
@@ -98,7 +108,9 @@ pub(super) fn run(context: &Context, args: &WatchArgs) -> Result<ExitCode> {
         state,
         settings,
         told,
+        exposed,
     };
+    router.watcher.ask_queues(router.exposed.is_on());
     let supervisor = Supervisor::of_environment();
     supervisor.tell("READY=1");
     let begun = clock::boottime();
@@ -119,6 +131,9 @@ pub(super) fn run(context: &Context, args: &WatchArgs) -> Result<ExitCode> {
 fn wishes(args: &WatchArgs, path: &std::path::Path) -> Result<Settings> {
     let mut settings = store::watch::settings(path)?;
     settings.every = args.every.unwrap_or(settings.every);
+    let metrics = &mut settings.metrics;
+    metrics.textfile = args.textfile.clone().or(metrics.textfile.take());
+    metrics.listen = args.listen.clone().or(metrics.listen.take());
     for rule in &settings.health.rules {
         if diagnose::rules().all(|known| known.id != rule) {
             let what = format!("read settings {}", path.display());
@@ -144,6 +159,7 @@ struct Router<'a> {
     state: StateDir,
     settings: Settings,
     told: Told<'a>,
+    exposed: Exposed,
 }
 
 impl Router<'_> {
@@ -165,9 +181,15 @@ impl Router<'_> {
                 pause = pause.min(PROGRAMS);
             }
             pause = pause.min(supervisor.pace().unwrap_or(pause));
-            let wanted = [(signals.wake.as_fd(), Wanted::Read), (news.descriptor(), Wanted::Read)];
-            let [woken, heard] =
-                are_ready(wanted, pause).map_err(|e| Error::not_supported("wait", e))?;
+            // Without a place that is scraped there is nothing more to wait for.
+            let wake = signals.wake.as_fd();
+            let scraped = self.exposed.descriptor();
+            let wanted = [wake, news.descriptor(), scraped.unwrap_or(wake)];
+            let [woken, heard, asked] = are_ready(wanted.map(|fd| (fd, Wanted::Read)), pause)
+                .map_err(|e| Error::not_supported("wait", e))?;
+            if asked && scraped.is_some() {
+                self.exposed.serve();
+            }
             supervisor.tell("WATCHDOG=1");
             if woken {
                 signals.settle();
@@ -214,6 +236,7 @@ impl Router<'_> {
     fn reload(&mut self, args: &WatchArgs, path: &std::path::Path) {
         match wishes(args, path) {
             Ok(settings) => {
+                self.expose_anew(&settings);
                 self.settings = settings;
                 self.watch.drift.begin_anew();
                 self.watcher.hurry(true);
@@ -225,6 +248,18 @@ impl Router<'_> {
                 self.told.tell(&self.watch, vec![event], &self.settings.events);
             }
         }
+    }
+
+    /// Opens other places for metrics, where other ones are wished now.
+    fn expose_anew(&mut self, settings: &Settings) {
+        if settings.metrics == self.settings.metrics {
+            return;
+        }
+        match Exposed::open(&settings.metrics) {
+            Ok(exposed) => self.exposed = exposed,
+            Err(e) => self.told.log(&e.to_string()),
+        }
+        self.watcher.ask_queues(self.exposed.is_on());
     }
 
     /// One look; true if the next should come soon.
@@ -264,6 +299,10 @@ impl Router<'_> {
             self.watcher.hurry(false);
         }
         self.told.tell(&self.watch, events, &self.settings.events);
+        let (standing, running) = (self.watcher.standing(), self.told.running());
+        if let Some(words) = self.exposed.take(&interval, standing, running) {
+            self.told.log(&words);
+        }
         Ok(soon)
     }
 

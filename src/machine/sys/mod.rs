@@ -39,6 +39,7 @@ pub mod rtnl;
 mod rule_walk;
 pub mod sandbox;
 pub mod sched;
+pub mod scrape;
 pub mod socket;
 pub mod spawn;
 pub mod supervisor;
