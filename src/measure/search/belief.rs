@@ -213,8 +213,8 @@ impl Belief {
         let known = |(at, _): &&(usize, f64)| !self.is_new(*at);
         let level = median(&measured.iter().filter(known).filter_map(off).collect::<Vec<_>>())
             .or_else(|| median(&measured.iter().filter_map(off).collect::<Vec<_>>()));
-        let zero = self.zero.or(level).unwrap_or(0.0);
         self.zero = self.zero.or(level);
+        let zero = self.zero.unwrap_or(0.0);
         for &(at, y) in measured {
             let Some(place) = self.pool.get_mut(at) else { continue };
             let (mean, sd) = (self.sigma * place.mean, self.sigma * (1.0 + place.variance).sqrt());
