@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::intake::Intake;
-use super::{name, pose};
+use super::{name, threads};
 use crate::model::cpuset::CpuSet;
 use crate::model::evidence::{PollerOwner, PollerRole};
 use crate::model::knob::{Knob, Value};
@@ -144,7 +144,7 @@ impl Script<'_> {
     fn threads(&self, netdevs: &[&NetDev]) -> Vec<Thread> {
         let of = |device: &&NetDev| -> Vec<Thread> {
             let knob = |thread| Knob::NapiThread { device: device.name.clone(), thread };
-            let own = (0..).zip(pose::threads_of(device));
+            let own = (0..).zip(threads::threads_of(device));
             own.map(|(n, pid)| (knob(n), device.napi_thread_cpus.get(&pid).cloned())).collect()
         };
         let mut all: Vec<Thread> = netdevs.iter().flat_map(of).collect();

@@ -52,7 +52,10 @@ pub(crate) struct Unit {
 /// Time that the unit of work takes; `None` where nobody knows.
 pub(super) fn unit(snapshot: &Snapshot, intake: &Intake<'_>) -> Option<Unit> {
     let measured = snapshot.machine.board_facts.as_ref().and_then(|board| board.unit_ns);
-    if let Some(unit) = measured {
+    // CAKE splits what GRO merged (sch_cake.c, CAKE_FLAG_SPLIT_GSO): figures of a board without it
+    // say nothing then.
+    let splits = snapshot.netdevs.iter().any(|d| d.qdiscs.iter().any(|q| q.kind == "cake"));
+    if let Some(unit) = measured.filter(|_| !splits) {
         return Some(Unit { most: unit, usual: unit });
     }
     let usable = snapshot.usable_cpus();

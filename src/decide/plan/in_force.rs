@@ -1,7 +1,7 @@
 //! The machine as it is with a candidate in force: what the planner looks at again, to see whether
 //! it would change anything more.
 
-use super::{channels, flow, pose};
+use super::{channels, flow, threads};
 use crate::model::cpuset::CpuSet;
 use crate::model::knob::{Knob, Value};
 use crate::model::plan::Candidate;
@@ -46,7 +46,7 @@ fn set(machine: &mut Snapshot, knob: &Knob, value: &Value) {
         }
         (Knob::NapiThread { thread, .. }, Value::Cpus(cpus)) => {
             for device in machine.netdevs.iter_mut().filter(own) {
-                if let Some(pid) = pose::threads_of(device).get(*thread as usize) {
+                if let Some(pid) = threads::threads_of(device).get(*thread as usize) {
                     device.napi_thread_cpus.insert(*pid, cpus.clone());
                 }
             }

@@ -35,7 +35,7 @@ pub(crate) trait Kind: Copy + Ord {
 /// Declares a kind of list and its index.
 macro_rules! kind {
     ($kind:ident, $index:ident, $name:literal) => {
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub(crate) enum $kind {}
         impl Kind for $kind {
             const NAME: &'static str = $name;
@@ -52,7 +52,7 @@ kind!(OfWays, WayIx, "way");
 kind!(OfRoots, RootIx, "shaper");
 
 /// Place of an element in a list of its kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Ix<K> {
     at: u32,
     kind: PhantomData<K>,
@@ -71,7 +71,7 @@ impl<K> Ix<K> {
 }
 
 /// A list whose elements are found by an index of its kind.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct IxVec<K, T> {
     items: Vec<T>,
     kind: PhantomData<K>,

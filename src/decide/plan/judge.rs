@@ -7,6 +7,9 @@ use super::worlds::{Rates, World, judge, links, worlds};
 /// Weight of the middle world in the local search.
 const MIDDLE: f64 = 4.0;
 
+/// Power of what CPUs could do beyond a full link: the local search goes on there, for small packets.
+const BEYOND: f64 = 0.05;
+
 /// A placement with what it lets through.
 #[derive(Debug, Clone)]
 pub(crate) struct Judged {
@@ -28,6 +31,12 @@ impl<'a> Judge<'a> {
     pub(crate) fn new(problem: &'a Problem) -> Result<Self, Bug> {
         let most = problem.unit.map(|unit| unit.most);
         Ok(Self { problem, worlds: worlds(problem), links: links(problem, most)? })
+    }
+
+    /// Makes a judge by what packets usually take: what tables tell.
+    pub(crate) fn usual(problem: &'a Problem, carried: bool) -> Result<Self, Bug> {
+        let usual = problem.unit.filter(|_| !carried).map(|unit| unit.usual);
+        Ok(Self { problem, worlds: worlds(problem), links: links(problem, usual)? })
     }
 
     /// Makes a judge within the links, or beyond them where they are full as it is.
@@ -60,7 +69,7 @@ impl<'a> Judge<'a> {
         for (number, row) in rates.rates.iter().enumerate() {
             let weight = if number == 0 { MIDDLE } else { 1.0 };
             for (pattern, rate) in row.iter().enumerate() {
-                score += weight * libm::log(rate.min(self.link(pattern)).max(1e-12));
+                score += weight * libm::log(beyond(*rate, self.link(pattern)).max(1e-12));
             }
         }
         // Loss on the way decides between placements that are equally good.
@@ -77,6 +86,14 @@ impl<'a> Judge<'a> {
         rows.flat_map(move |(world, row)| {
             row.iter().enumerate().map(move |(p, rate)| (world, rate.min(self.link(p))))
         })
+    }
+
+    /// Logarithm of what the CPUs let through in the middle world, whatever the links do: mean of the
+    /// patterns.
+    pub(crate) fn reach(judged: &Judged) -> f64 {
+        let middle = judged.rates.rates.first().map_or(&[] as &[f64], Vec::as_slice);
+        let logs: f64 = middle.iter().map(|rate| libm::log(rate.max(1e-12))).sum();
+        logs / middle.len().max(1) as f64
     }
 
     /// Distance of one below another: in the middle world, and in any.
@@ -108,4 +125,9 @@ impl<'a> Judge<'a> {
         let any = worlds.iter().map(below).fold(0.0, f64::max);
         (worlds.first().map_or(0.0, below).max(0.0), any)
     }
+}
+
+/// Rate, or the link's with a little more for what is beyond it.
+fn beyond(rate: f64, link: f64) -> f64 {
+    if rate <= link { rate } else { link * libm::pow(rate / link, BEYOND) }
 }

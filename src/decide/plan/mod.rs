@@ -49,6 +49,7 @@ mod search;
 mod spread;
 #[cfg(test)]
 pub(crate) mod tests;
+mod threads;
 mod traffic;
 mod unsteered;
 mod way;

@@ -6,9 +6,11 @@ use super::costs::Costs;
 use super::flow;
 use super::intake::Intake;
 use super::owned;
-use super::pose::{self, SHAPERS};
+use super::pose::SHAPERS;
 use super::problem::Problem;
 use super::profile::Profile;
+use super::threads;
+use crate::model::evidence::PollerOwner;
 use crate::model::knob::{Knob, Value};
 use crate::model::order::InOrder;
 use crate::model::plan::{Candidate, Change, NotMade};
@@ -343,9 +345,16 @@ fn threads(
     // With a place for each thread there is nothing left unsaid.
     let unknown = |device: &&&crate::model::snapshot::NetDev| {
         let mut own = intake.lines.iter().filter(|irq| irq.id.device == device.name).peekable();
-        own.peek().is_none() || own.any(|irq| pose::thread_of(device, irq, &intake.lines).is_none())
+        own.peek().is_none()
+            || own.any(|irq| threads::thread_of(device, irq, &intake.lines).is_none())
     };
-    let on = intake.devices.iter().filter(|d| d.threaded == Some(true)).filter(unknown);
+    // Nor with those of a driver's own device, which are placed by name.
+    let own = |device: &&&crate::model::snapshot::NetDev| {
+        let mut all = snapshot.evidence.iter().flat_map(|e| &e.pollers);
+        all.any(|p| matches!(p.owner, PollerOwner::Dummy(_)) && p.serves(&device.name))
+    };
+    let on = intake.devices.iter().filter(|d| d.threaded == Some(true));
+    let on = on.filter(unknown).filter(|device| !own(device));
     for device in on {
         say(
             "threaded-napi",

@@ -266,7 +266,7 @@ impl<'a> Writer<'a> {
                     format!("to {cpu}{size}: {there} is relieved")
                 }
             }
-            Some(_) => format!("stays on {cpu}{size}"),
+            Some(_) => format!("held on {cpu}{size}, where it is"),
             None => format!("to {cpu}{size}"),
         };
         let reason = if self.is_beside_its_receive_line(index, place)? {
@@ -341,12 +341,20 @@ impl<'a> Writer<'a> {
         let mask = self.placement().masks.at(index)?;
         let at = queue.line.map(|l| self.placement().lines.at(l)).transpose()?.copied().flatten();
         let at = at.map(|at| self.id(at)).transpose()?;
+        let line = queue.line.map(|l| self.ground.problem.lines.at(l)).transpose()?;
+        let thread = line.is_some_and(|line| line.thread);
         if let Some(why) = queue.unsteered.as_ref().filter(|_| mask.is_empty()) {
             return Ok(format!("off: {why}"));
         }
         Ok(match (at, mask.as_slice()) {
-            (Some(cpu), []) => format!("off: the stack stage stays on {cpu} with the interrupt"),
+            (Some(cpu), []) => {
+                let with = if thread { "thread that polls" } else { "interrupt" };
+                format!("off: the stack stage stays on {cpu} with the {with}")
+            }
             (None, []) => "off".into(),
+            (None, _) if thread => {
+                "the scheduler moves the thread that polls: the stack stage goes to all CPUs".into()
+            }
             (None, _) => {
                 "there is no interrupt here: the mask says where the packets are handled".into()
             }
@@ -356,14 +364,15 @@ impl<'a> Writer<'a> {
                         mask.clear();
                     }
                 })?;
+                let takes = if thread { "polls" } else { "takes the interrupt" };
                 if without < 0.99 {
                     format!(
-                        "{cpu} takes the interrupt; with the stack stage there too the router would \
-                         let through {} of it",
+                        "{cpu} {takes}; with the stack stage there too the router would let through \
+                         {} of it",
                         part(without)
                     )
                 } else {
-                    format!("{cpu} takes the interrupt; the stack stage goes elsewhere")
+                    format!("{cpu} {takes}; the stack stage goes elsewhere")
                 }
             }
         })
@@ -469,12 +478,10 @@ impl<'a> Writer<'a> {
                 "{peer} lets through up to {middle}{:.0} % more in one of the worlds",
                 more(above.any)
             );
-            let mut unsteered =
-                self.ground.problem.queues.iter().filter_map(|q| q.unsteered.as_ref());
-            text += &match (above.barred, unsteered.next(), above.trades) {
-                (true, Some(why), _) => format!("; {more}, and is left: {why}"),
-                (_, _, true) => format!("; {more}, and less elsewhere"),
-                _ => format!("; {more}, for more to set"),
+            text += &match (&above.barred, above.trades) {
+                (Some(why), _) => format!("; {more}, and is left: {why}"),
+                (None, true) => format!("; {more}, and less elsewhere"),
+                (None, false) => format!("; {more}, for more to set"),
             };
         }
         text += &gap(model.largest, model.bound);

@@ -8,6 +8,7 @@ use super::intake::{Intake, Source};
 use super::places::places;
 use super::problem::{HandOff, Line, Pattern, Problem, Queue, Rate, Root, Stream, Upper, Way};
 use super::profile::Profile;
+use super::threads::thread_of;
 use super::traffic::{Above, Entry, Flowing, Traffic, Variant, flowing};
 use super::unsteered::Unsteered;
 use super::way::{base, rss_defeated};
@@ -17,7 +18,7 @@ use crate::model::knob::Knob;
 use crate::model::measurement::Direction;
 use crate::model::order::InOrder;
 use crate::model::snapshot::{Cpu, Irq, IrqRole, Movable, NetDev, Snapshot};
-use crate::model::units::CpuId;
+use crate::model::units::{CpuId, IrqLine};
 
 /// Bits of a full frame on an Ethernet wire: 1518 bytes with its checksum, and 20 of preamble and
 /// gap.
@@ -282,13 +283,34 @@ impl<'a> Poser<'a> {
         let airs = self.snapshot.netdevs.iter().filter(|d| d.kind.as_deref() == Some("wlan"));
         for device in airs.filter(|d| d.operstate != "down" && d.is_hardware()) {
             let radio = self.snapshot.radios.iter().find(|r| r.devices.contains(&device.name));
-            let first = radio.and_then(|r| r.lines.first());
-            let irq = self.snapshot.irqs.iter().find(|i| first == Some(&i.line));
-            let own = || self.snapshot.irqs_of(&device.name).find(|i| i.id.role.receives());
-            let irq = irq.or_else(own);
-            if let Some(rx) = device.rx_queues.first() {
-                self.queue(device, rx.index, rx.rps.as_ref(), irq);
+            let lines = radio.map_or(&[] as &[IrqLine], |r| r.lines.as_slice());
+            let of_radio = |line: &IrqLine| self.snapshot.irqs.iter().find(|i| i.line == *line);
+            let receives = |irq: &&Irq| irq.id.role.receives();
+            let mut irqs: Vec<&Irq> = lines.iter().filter_map(of_radio).filter(receives).collect();
+            if irqs.is_empty() {
+                irqs.extend(self.snapshot.irqs_of(&device.name).find(receives));
             }
+            let Some(rx) = device.rx_queues.first() else { continue };
+            self.queue(device, rx.index, rx.rps.as_ref(), irqs.first().copied());
+            self.rings(device, &irqs);
+        }
+    }
+
+    /// Further lines of a radio that shares its packets out over as many as there are CPUs, all into
+    /// the one queue of its device: a queue each, with one mask, which is off.
+    fn rings(&mut self, device: &NetDev, irqs: &[&Irq]) {
+        let cpus = self.problem.usable().count();
+        let unsteered = Unsteered::Queues { device: device.name.clone(), queues: irqs.len(), cpus };
+        let alike = irqs.iter().all(|irq| irq.id.role == IrqRole::Rx);
+        let Some(first) = self.problem.queues.iter_mut().last() else { return };
+        if !alike || irqs.len() < cpus.max(2) || first.unsteered.is_some() {
+            return;
+        }
+        first.unsteered = Some(unsteered);
+        let first = first.clone();
+        for irq in irqs.iter().skip(1) {
+            let line = self.line_of(device, first.index, Some(irq));
+            self.problem.queues.push(Queue { line, has_mask: false, ..first.clone() });
         }
     }
 
@@ -752,42 +774,4 @@ fn link(entries: &[Entry<'_>]) -> Option<f64> {
     };
     let all: Option<Vec<f64>> = entries.iter().map(of).collect();
     all?.into_iter().reduce(f64::min)
-}
-
-/// The thread that polls for a line, counted as [`Knob::NapiThread`] does, and its CPUs; `None`
-/// where NAPI does not run in threads, or it is not known which is whose.
-///
-/// Newer kernels report it (netdev netlink, 6.8). Before, there are names: `napi/eth0-8193`,
-/// numbered in
-/// the order in which the driver made them. With as many threads as lines those are taken in order
-/// of queues, the transmit line of a queue first where there are two (ipqess: edma_probe); where a
-/// device has others, nothing is guessed.
-pub(super) fn thread_of(device: &NetDev, line: &Irq, lines: &[&Irq]) -> Option<(u32, CpuSet)> {
-    if device.threaded != Some(true) || line.id.device != device.name {
-        return None;
-    }
-    let threads = threads_of(device);
-    let told = device.napis.iter().find(|n| n.irq == Some(line.line.0)).and_then(|n| n.pid);
-    let index = if device.napis.iter().all(|n| n.pid.is_none()) {
-        let mut own: Vec<&Irq> =
-            lines.iter().copied().filter(|i| i.id.device == device.name).collect();
-        own.order_by_key(|i| (i.id.queue, i.id.role != IrqRole::Tx));
-        let index = own.iter().position(|i| i.id == line.id)?;
-        (own.len() == threads.len()).then_some(index)?
-    } else {
-        threads.iter().position(|pid| Some(*pid) == told)?
-    };
-    let cpus = device.napi_thread_cpus.get(threads.get(index)?)?;
-    Some((u32::try_from(index).ok()?, cpus.clone()))
-}
-
-/// The threads that poll for a device, in the order that [`Knob::NapiThread`] counts them: by their
-/// NAPI, where the kernel tells which is whose.
-pub(super) fn threads_of(device: &NetDev) -> Vec<u32> {
-    let mut told: Vec<_> = device.napis.iter().filter_map(|n| Some((n.id, n.pid?))).collect();
-    if told.is_empty() {
-        return device.napi_threads.clone();
-    }
-    told.order_by(Ord::cmp);
-    told.into_iter().map(|(_, pid)| pid).collect()
 }

@@ -189,7 +189,7 @@ pub(crate) struct Smt {
 }
 
 /// An answer: a place for each line, a mask for each queue and for each device above.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Placement {
     pub(crate) lines: IxVec<OfLines, Option<PlaceIx>>,
     pub(crate) masks: IxVec<OfQueues, Mask>,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::index::{Bug, LineIx, PlaceIx, QueueIx, UpperIx};
-use super::judge::Judged;
+use super::judge::{Judge, Judged};
 use super::problem::{Line, Mask, Placement};
 use super::search::{BELOW, FAR_BELOW, Pattern, Search};
 
@@ -16,11 +16,9 @@ const EQUAL: f64 = 0.02;
 const STAYS: f64 = 0.02;
 /// A placement whose masks follow no one pattern has to be better than one with a pattern by more,
 /// and again where what comes in on one CPU goes to different ones.
-const RAGGED: f64 = 0.02;
-/// Each working line on a little core has to bring so much, up to a limit: what a core's capacity says
-/// is of a loop that fits into its cache, which the packets of a line never do.
-const LITTLE: f64 = 0.01;
-const MOST_LITTLE: f64 = 0.05;
+const RAGGED: f64 = 0.08;
+/// Half of what the CPUs could let through beyond full links is as much as so many settings.
+const BEYOND: f64 = 3.0;
 /// Each setting has to bring so much, up to a number of them.
 const EFFORT: f64 = 0.001;
 const MOST_EFFORT: f64 = 0.03;
@@ -97,7 +95,6 @@ impl Search<'_> {
                     worst.max(if own.0 == 0 { regret } else { AROUND * regret })
                 });
             let ragged = RAGGED * search.raggedness(&judged.placement)?;
-            let little = LITTLE * search.little(&judged.placement)? as f64;
             let effort = EFFORT * search.changes(&judged.placement, &today) as f64;
             let (mut barred, mut short) = (0.0_f64, 0.0_f64);
             for (floor, allowed) in &floors {
@@ -106,7 +103,7 @@ impl Search<'_> {
                 let of = if *allowed { &mut short } else { &mut barred };
                 *of = of.max(below);
             }
-            let simple = ragged + effort.min(MOST_EFFORT) + little.min(MOST_LITTLE);
+            let simple = ragged + effort.min(MOST_EFFORT);
             let loss = worst + simple + SHORT * (short + barred);
             Ok(Loss { short, loss })
         };
@@ -290,20 +287,6 @@ impl Search<'_> {
         Ok(all)
     }
 
-    /// Number of working lines on little cores, where there are big ones.
-    fn little(&self, placement: &Placement) -> Result<usize, Bug> {
-        let problem = self.problem();
-        let mut little = 0;
-        for (index, _) in problem.lines.each().filter(|(_, line)| !line.fixed) {
-            if let Some(place) = *placement.lines.at(index)?
-                && *self.works.at(index)?
-            {
-                little += usize::from(!problem.places.at(place)?.big);
-            }
-        }
-        Ok(little)
-    }
-
     /// Parts of the masks that an owner could not explain: 1 where no one pattern makes them, 1
     /// more where what comes in on one CPU goes to different ones.
     fn raggedness(&self, placement: &Placement) -> Result<f64, Bug> {
@@ -357,7 +340,7 @@ impl Search<'_> {
     fn complexity(&self, judged: &Judged) -> Result<f64, Bug> {
         let problem = self.problem();
         let placement = &judged.placement;
-        let mut cost = 0.0;
+        let mut cost = -BEYOND * Judge::reach(judged) / std::f64::consts::LN_2;
         let mut pairs: BTreeMap<(&str, u32), Option<PlaceIx>> = BTreeMap::new();
         // The lines of a card's one queue have nothing to be alike to.
         let several = |line: &Line| {

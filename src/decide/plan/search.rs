@@ -11,11 +11,14 @@
 //! `planned` searches again on the machine as planned, until that changes nothing.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::cost::prediction;
 use super::index::{Bug, IxVec, LineIx, OfLines, OfQueues, PlaceIx, QueueIx};
 use super::judge::{Judge, Judged};
 use super::problem::{Mask, Placement, Problem, Queue};
+use super::unsteered::Unsteered;
 
 /// Distance that the answer may stay below a peer in the middle world ...
 pub(crate) const BELOW: f64 = 0.02;
@@ -37,7 +40,7 @@ pub(crate) struct Solution {
 }
 
 /// A peer that is better than the answer by more than it should be.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Above {
     /// Number of the peer.
     pub(crate) number: usize,
@@ -46,8 +49,41 @@ pub(crate) struct Above {
     pub(crate) any: f64,
     /// True if it is worse elsewhere.
     pub(crate) trades: bool,
-    /// True if the planner may not set what it sets.
-    pub(crate) barred: bool,
+    /// Reason why the planner may not set what it sets.
+    pub(crate) barred: Option<Barred>,
+}
+
+/// Reason why a placement may not be set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Barred {
+    /// Threads that the scheduler moves are all placed, or all left to it.
+    Threads,
+    /// Lines that can't be moved, or CPUs that work may not be put on.
+    Cpus,
+    /// Packets are written to the memory node of their card.
+    Node,
+    /// The queue gets no RPS.
+    Unsteered(Unsteered),
+    /// No mask but that of all CPUs is right wherever the thread is that polls.
+    Roams,
+    /// The CPU of whoever sends them handles the packets.
+    Senders,
+    /// Masks of several CPUs are not wanted.
+    Wide,
+}
+
+impl fmt::Display for Barred {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unsteered(why) => return why.fmt(f),
+            Self::Threads => "it leaves some of the threads that poll to the scheduler",
+            Self::Cpus => "it needs lines or CPUs that can't be used",
+            Self::Node => "it takes lines off the memory node of their card",
+            Self::Roams => "the thread that polls may come to any CPU of its mask",
+            Self::Senders => "it leaves packets to the CPU of whoever sends them",
+            Self::Wide => "masks of several CPUs are not wanted",
+        })
+    }
 }
 
 /// Finds the placement for a router as it is, and how many it judged. `peers` are placements of other
@@ -73,6 +109,7 @@ pub(crate) fn weigh(
     (found, judged): (&Placement, u64),
 ) -> Result<Solution, Bug> {
     let judge = Judge::within(problem, carried)?;
+    let told = Judge::usual(problem, carried)?;
     let best = judge.judge(found)?;
     let mut above = Vec::new();
     let mut least = f64::INFINITY;
@@ -83,11 +120,11 @@ pub(crate) fn weigh(
         let theirs = judge.judge(peer)?;
         let load = prediction(&judge, &theirs, None)?.map_or(f64::INFINITY, |p| p.largest);
         least = least.min(load);
-        let (middle, any) = judge.below(&best, &theirs);
+        let (middle, any) = told.below(&best, &theirs);
         if middle > BELOW || any > FAR_BELOW {
-            let trades = judge.below(&theirs, &best).1 > 0.005;
+            let trades = told.below(&theirs, &best).1 > 0.005;
             let search = Search::new(Judge::within(problem, carried)?);
-            let barred = !search.is_allowed(peer)?;
+            let barred = search.barred(peer)?;
             above.push(Above { number, middle, any, trades, barred });
         }
     }
@@ -105,6 +142,8 @@ pub(super) struct Search<'a> {
     pub(super) judge: Judge<'a>,
     pub(super) pool: Vec<Judged>,
     known: BTreeMap<Placement, ()>,
+    /// Scores of the placements that local moves led to, by their [`number`].
+    scores: BTreeMap<u64, f64>,
     judged: u64,
     /// Placements that may still be judged.
     pub(super) left: usize,
@@ -139,6 +178,7 @@ impl<'a> Search<'a> {
             judge,
             pool: Vec::new(),
             known: BTreeMap::new(),
+            scores: BTreeMap::new(),
             judged: 0,
             left,
             spare,
@@ -206,17 +246,21 @@ impl<'a> Search<'a> {
 
     /// True if the placement may be set: parts that are as they are today may stay.
     pub(super) fn is_allowed(&self, placement: &Placement) -> Result<bool, Bug> {
+        Ok(self.barred(placement)?.is_none())
+    }
+
+    /// Reason why a placement may not be set.
+    fn barred(&self, placement: &Placement) -> Result<Option<Barred>, Bug> {
         let problem = self.problem();
         let mut roams = None;
         for (index, line) in problem.lines.each() {
             let at = *placement.lines.at(index)?;
-            // Threads that the scheduler moves are all placed, or all left to it.
             if line.thread
                 && !line.fixed
                 && line.home.is_none()
                 && *roams.get_or_insert(at.is_none()) != at.is_none()
             {
-                return Ok(false);
+                return Ok(Some(Barred::Threads));
             }
             if at == line.home {
                 let away = match at {
@@ -224,33 +268,54 @@ impl<'a> Search<'a> {
                     None => false,
                 };
                 if away && !line.fixed {
-                    return Ok(false);
+                    return Ok(Some(Barred::Cpus));
                 }
                 continue;
             }
             match at {
-                Some(at) if !line.fixed && problem.places.at(at)?.usable => {}
-                _ => return Ok(false),
+                Some(at) if !line.fixed && problem.places.at(at)?.usable => {
+                    if !self.is_near(line.node, at)? {
+                        return Ok(Some(Barred::Node));
+                    }
+                }
+                _ => return Ok(Some(Barred::Cpus)),
             }
         }
         for (index, queue) in problem.queues.each() {
             let mask = placement.masks.at(index)?;
             for place in mask {
                 if !problem.places.at(*place)?.usable {
-                    return Ok(false);
+                    return Ok(Some(Barred::Cpus));
                 }
             }
-            if *mask != queue.before && !mask.is_empty() && queue.unsteered.is_some() {
-                return Ok(false);
+            if *mask != queue.before && !mask.is_empty() {
+                if let Some(why) = &queue.unsteered {
+                    return Ok(Some(Barred::Unsteered(why.clone())));
+                }
+                let roams = match queue.line {
+                    Some(line) => placement.lines.at(line)?.is_none(),
+                    None => false,
+                };
+                if roams && mask.len() < problem.usable().count() {
+                    return Ok(Some(Barred::Roams));
+                }
             }
             if mask.is_empty() && queue.line.is_none() && queue.unsteered.is_none() {
-                return Ok(false);
+                return Ok(Some(Barred::Senders));
             }
             if !problem.wide && mask.len() > 1 {
-                return Ok(false);
+                return Ok(Some(Barred::Wide));
             }
         }
-        Ok(true)
+        Ok(None)
+    }
+
+    /// True if the place is on a memory node, or that node has none to put work on.
+    fn is_near(&self, node: Option<u32>, at: PlaceIx) -> Result<bool, Bug> {
+        let problem = self.problem();
+        Ok(node.is_none()
+            || problem.places.at(at)?.node == node
+            || !problem.places.iter().any(|place| place.usable && place.node == node))
     }
 
     /// Places that a line may be put on: on its card's own memory node where that has any, for each
@@ -438,10 +503,16 @@ impl<'a> Search<'a> {
                 if self.left == 0 {
                     return Ok(best);
                 }
-                if moved == best.placement || !self.is_allowed(&moved)? {
+                let number = number(&moved);
+                let worse = |score: &f64| *score <= best.score + 1e-6;
+                if moved == best.placement
+                    || self.scores.get(&number).is_some_and(worse)
+                    || !self.is_allowed(&moved)?
+                {
                     continue;
                 }
                 let judged = self.look(&moved)?;
+                self.scores.insert(number, judged.score);
                 if judged.score > best.score + 1e-6 {
                     best = judged;
                     better = true;
@@ -521,6 +592,13 @@ impl<'a> Search<'a> {
         }
         Ok(all)
     }
+}
+
+/// Number that tells placements apart, in less room than they take.
+fn number(placement: &Placement) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    placement.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Rule by which the masks of queues are made.

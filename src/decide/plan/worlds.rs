@@ -7,7 +7,7 @@
 //! lets through: packets of data per unit of time, where a CPU of capacity 1024 does one NATed
 //! stack stage in a unit.
 
-use super::index::{Bug, IxVec, OfPlaces, OfRoots, PlaceIx, RootIx, WayIx};
+use super::index::{Bug, IxVec, OfPlaces, OfRoots, OfWays, PlaceIx, RootIx, WayIx};
 use super::problem::{Pattern, Problem, Tally, Work};
 
 /// Number of flows that the traffic is made of: a hash spreads few of them badly.
@@ -115,6 +115,9 @@ pub(crate) enum Bottleneck {
     Shaper(RootIx),
 }
 
+/// Ratios by which the hash of some flows overloads each CPU: of what arrives, of what is handled.
+type Excess = IxVec<OfWays, IxVec<OfPlaces, (f64, f64)>>;
+
 /// Time that the CPUs and locks need for a packet of data of each way in a world.
 pub(crate) struct Loads {
     places: IxVec<OfPlaces, f64>,
@@ -122,10 +125,13 @@ pub(crate) struct Loads {
 }
 
 impl Work {
+    /// Ratios by which the hash of some flows overloads the CPU: of what arrives, and of what is handled.
+    fn excess(&self, flows: Flows) -> (f64, f64) {
+        (flows.excess(self.arriving), flows.excess(self.handled))
+    }
+
     /// All of it in a world.
-    fn sum(&self, world: &World) -> f64 {
-        let arriving = world.flows.excess(self.arriving);
-        let handled = world.flows.excess(self.handled);
+    fn sum(&self, world: &World, (arriving, handled): (f64, f64)) -> f64 {
         self.rest
             + world.interrupt * self.interrupt
             + world.hand_off * self.handed
@@ -136,12 +142,19 @@ impl Work {
 
 impl Tally {
     /// Load over capacity of every CPU and lock in a world, for one packet of data of a way.
-    pub(crate) fn loads(&self, problem: &Problem, world: &World, way: WayIx) -> Result<Loads, Bug> {
-        let work = self.work.at(way)?;
-        let mut own: IxVec<OfPlaces, f64> = IxVec::default();
-        for (work, place) in work.iter().zip(problem.places.iter()) {
-            own.push(work.sum(world) / place.capacity);
-        }
+    /// `excess` is that of the world's flows.
+    fn loads(
+        &self,
+        problem: &Problem,
+        world: &World,
+        way: WayIx,
+        excess: &Excess,
+    ) -> Result<Loads, Bug> {
+        let work = self.work.at(way)?.iter().zip(excess.at(way)?.iter());
+        let own: IxVec<OfPlaces, f64> = work
+            .zip(problem.places.iter())
+            .map(|((work, excess), place)| work.sum(world, *excess) / place.capacity)
+            .collect();
         // While a sibling is busy as well, a CPU is slower: with one full and the other busy for a
         // part of the time, the full one needs so much longer.
         let slower = (1.0 - world.smt) / world.smt;
@@ -159,7 +172,7 @@ impl Tally {
     /// Rate that the bottleneck lets through in a pattern, ways added up, and the bottleneck
     /// itself; `None` where nothing has work. `loads` are those of each way.
     pub(crate) fn rate(
-        loads: &[(WayIx, Loads)],
+        loads: &IxVec<OfWays, Loads>,
         pattern: &Pattern,
     ) -> Result<Option<(f64, Bottleneck)>, Bug> {
         let mut largest: Option<(f64, Bottleneck)> = None;
@@ -168,26 +181,18 @@ impl Tally {
                 largest = Some((load, at));
             }
         };
-        let of = |way: WayIx| loads.iter().find(|(w, _)| *w == way).map(|(_, loads)| loads);
-        let Some((first, _)) = loads.first() else { return Ok(None) };
-        let Some(shape) = of(*first) else { return Ok(None) };
+        let Some(shape) = loads.iter().next() else { return Ok(None) };
         for place in shape.places.ids() {
             let mut sum = 0.0;
             for (way, part) in &pattern.ways {
-                sum += match of(*way) {
-                    Some(loads) => part * loads.places.at(place)?,
-                    None => 0.0,
-                };
+                sum += part * loads.at(*way)?.places.at(place)?;
             }
             take(sum, Bottleneck::Place(place));
         }
         for root in shape.locks.ids() {
             let mut sum = 0.0;
             for (way, part) in &pattern.ways {
-                sum += match of(*way) {
-                    Some(loads) => part * loads.locks.at(root)?,
-                    None => 0.0,
-                };
+                sum += part * loads.at(*way)?.locks.at(root)?;
             }
             take(sum, Bottleneck::Shaper(root));
         }
@@ -209,10 +214,19 @@ pub(crate) struct Rates {
 pub(crate) fn judge(problem: &Problem, worlds: &[World], tally: &Tally) -> Result<Rates, Bug> {
     let mut rates = Vec::with_capacity(worlds.len());
     let mut bottlenecks = Vec::new();
+    let excess = |flows: Flows| -> Excess {
+        let of = |work: &IxVec<OfPlaces, Work>| work.iter().map(|w| w.excess(flows)).collect();
+        tally.work.iter().map(of).collect()
+    };
+    // Most worlds have the flows of the middle one.
+    let mut known = (problem.flows, excess(problem.flows));
     for (number, world) in worlds.iter().enumerate() {
-        let mut loads = Vec::with_capacity(problem.ways.len());
+        if known.0 != world.flows {
+            known = (world.flows, excess(world.flows));
+        }
+        let mut loads: IxVec<OfWays, Loads> = IxVec::default();
         for way in problem.ways.ids() {
-            loads.push((way, tally.loads(problem, world, way)?));
+            loads.push(tally.loads(problem, world, way, &known.1)?);
         }
         let mut row = Vec::with_capacity(problem.patterns.len());
         for pattern in &problem.patterns {

@@ -2,7 +2,7 @@
 //! of them can't be moved.
 
 use super::irqs::{BY_KERNEL, Found};
-use crate::machine::parse::interrupts::Interrupts;
+use crate::machine::parse::interrupts::{Interrupts, Row};
 use crate::machine::parse::irq_name;
 use crate::model::order::InOrder;
 use crate::model::snapshot::{Bus, IrqRole, NetDev};
@@ -239,5 +239,23 @@ pub(super) fn of_wifi_driver<'a>(
             found.push(Found { row, action, queue, role, learnt });
         }
     }
+    if found.is_empty() && places.len() == 1 && matches!(device.bus, Bus::Platform(_)) {
+        found = of_rings(driver, table);
+    }
     found
+}
+
+/// Lines of a Wi-Fi card inside a SoC that bear the names of its rings, counted from one (ath11k's and
+/// ath12k's ahb.c, `irq_name`).
+fn of_rings<'a>(driver: &str, table: &'a Interrupts<'a>) -> Vec<Found<'a>> {
+    if !["ath11k", "ath12k"].iter().any(|own| driver.starts_with(own)) {
+        return Vec::new();
+    }
+    let of_row = |row: &'a Row<'a>| {
+        let (action, role) = of_card(&row.actions)?;
+        let ring = action.rsplit("-ring").next()?.parse::<u32>().ok()?;
+        let (queue, learnt) = (ring.saturating_sub(1), "name of the ring");
+        Some(Found { row, action: action.clone(), queue, role, learnt })
+    };
+    table.rows.iter().filter_map(of_row).collect()
 }

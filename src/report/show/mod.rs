@@ -12,9 +12,10 @@ use crate::decide::plan::cost::Model;
 use crate::decide::plan::{self, Gain, Intake, Request};
 use crate::model::capacity::Source;
 use crate::model::cpuset::CpuSet;
+use crate::model::evidence::PollerRole;
 use crate::model::order::InOrder;
 use crate::model::plan::Candidate;
-use crate::model::snapshot::{Cpu, Irq, Movable, Snapshot};
+use crate::model::snapshot::{Cpu, Irq, IrqRole, Movable, Snapshot};
 
 /// A part of what is known of a router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -243,7 +244,7 @@ fn queues(snapshot: &Snapshot) -> Vec<Block> {
 /// Where packets are handled, and what the plan is expected to bring; `None` where no queue is up or it
 /// is not known where its packets go.
 fn verdict(snapshot: &Snapshot) -> Option<String> {
-    let place = place(&Intake::of(snapshot))?;
+    let place = place(snapshot, &Intake::of(snapshot))?;
     let request = Request::default();
     let model = Model::new(snapshot, &request.traffic, request.profile);
     let told = |candidate: &Candidate| model.predict(candidate).ok().flatten();
@@ -254,6 +255,9 @@ fn verdict(snapshot: &Snapshot) -> Option<String> {
         Some(gain) if gain.is_any() => {
             format!("{place}; `linerate plan` should give {}", gain.words())
         }
+        Some(gain) if gain.small.is_some() => {
+            format!("{place}; expected gain of `linerate plan`: {}", gain.words())
+        }
         _ if now.carried => format!("{place}; the links are full before any CPU"),
         _ if snapshot.usable_cpus().len() < 2 => place,
         _ => format!("{place}; no other placement is expected to give more"),
@@ -261,11 +265,19 @@ fn verdict(snapshot: &Snapshot) -> Option<String> {
 }
 
 /// The CPUs that packets are handled on.
-fn place(intake: &Intake<'_>) -> Option<String> {
+fn place(snapshot: &Snapshot, intake: &Intake<'_>) -> Option<String> {
+    let threads = |device: &str| -> CpuSet {
+        let all = snapshot.evidence.iter().flat_map(|e| &e.pollers);
+        all.filter(|p| p.role == PollerRole::Napi && p.polls != Some(IrqRole::Tx))
+            .filter(|p| p.serves(device))
+            .flat_map(|p| p.cpus.iter().flat_map(CpuSet::iter))
+            .collect()
+    };
     let mut busy = CpuSet::empty();
     for source in &intake.sources {
         let steered = source.queue.rps.as_ref().filter(|set| !set.is_empty());
-        let cpus = steered.or_else(|| source.irq.and_then(Irq::lands_on))?;
+        let polled = Some(threads(&source.device.name)).filter(|set| !set.is_empty());
+        let cpus = steered.or(polled.as_ref()).or_else(|| source.irq.and_then(Irq::lands_on))?;
         cpus.iter().for_each(|cpu| busy.insert(cpu));
     }
     match busy.len() {
