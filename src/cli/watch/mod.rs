@@ -56,7 +56,7 @@ const PROGRAMS: Duration = Duration::from_millis(200);
   linerate watch                      # tells what happens, until Ctrl-C
   linerate watch --every 5s --json    # one JSON object for each event
   linerate watch --listen 127.0.0.1:9777
-  linerate status                     # since when it watches, and what it told last")]
+  linerate status                     # since when, and what it told last")]
 pub struct WatchArgs {
     /// File with the owner's wishes; SIGHUP has it read again [default: /etc/linerate/watch.toml]
     #[arg(long, value_name = "FILE")]
