@@ -9,18 +9,15 @@
 //! A machine counts once, however often it was measured: what an operator has to know is how much
 //! machines differ, and no number of blocks on one of them tells that.
 
-mod pool;
-
-use std::collections::{BTreeMap, BTreeSet};
+mod spread;
 
 use serde::Serialize;
 
-use self::pool::Pool;
-pub use self::pool::Spread;
+pub use self::spread::Spread;
 use super::diagnose;
+use super::experiment::Analysis;
 use super::experiment::compared::{Figure, Side};
-use super::experiment::stats::median;
-use super::experiment::{Analysis, between};
+use super::experiment::stats::{mean, median};
 use super::kernel::regression::version;
 use crate::model::finding::{Finding, Severity};
 use crate::model::measurement::Experiment;
@@ -82,8 +79,8 @@ pub struct Looked {
     pub file: String,
     /// The machine that was captured.
     pub machine: Machine,
-    /// Rules that found something, with the severity.
-    pub findings: BTreeMap<String, Severity>,
+    /// Rules that found something, each once, with the severity.
+    pub findings: Vec<(String, Severity)>,
     /// Predicted rate with the plan over the rate as found; 1 where no gain is expected.
     pub gain: f64,
 }
@@ -92,10 +89,12 @@ impl Looked {
     /// A capture with what `check` and `plan` say of it.
     #[must_use]
     pub fn of(file: String, machine: Machine, findings: &[Finding], gain: Option<f64>) -> Self {
-        let mut gravest: BTreeMap<String, Severity> = BTreeMap::new();
+        let mut gravest: Vec<(String, Severity)> = Vec::new();
         for finding in findings {
-            let severity = gravest.entry(finding.rule.clone()).or_insert(finding.severity);
-            *severity = finding.severity.max(*severity);
+            match gravest.iter_mut().find(|(rule, _)| *rule == finding.rule) {
+                Some((_, severity)) => *severity = finding.severity.max(*severity),
+                None => gravest.push((finding.rule.clone(), finding.severity)),
+            }
         }
         Self { file, machine, findings: gravest, gain: gain.unwrap_or(1.0) }
     }
@@ -172,16 +171,11 @@ impl Fleet {
     /// Brings records and captures together.
     #[must_use]
     pub fn of(records: &[Record], captures: &[Looked], mut notes: Vec<String>) -> Self {
-        let mut kinds: BTreeMap<String, (Vec<&Record>, Vec<&Looked>)> = BTreeMap::new();
-        for record in records {
-            kinds.entry(processor(&record.machine)).or_default().0.push(record);
-        }
-        for looked in captures {
-            kinds.entry(processor(&looked.machine)).or_default().1.push(looked);
-        }
-        let mut kinds: Vec<Kind> = kinds
+        let of_records = records.iter().map(|record| processor(&record.machine));
+        let of_captures = captures.iter().map(|looked| processor(&looked.machine));
+        let mut kinds: Vec<Kind> = distinct(of_records.chain(of_captures))
             .into_iter()
-            .map(|(processor, (records, captures))| Kind::of(processor, &records, &captures))
+            .map(|processor| Kind::of(processor, records, captures))
             .collect();
         kinds.order_by(|a, b| b.machines.cmp(&a.machines));
         if records.iter().any(|r| r.machine.id.is_none()) {
@@ -202,25 +196,29 @@ impl Fleet {
 }
 
 impl Kind {
-    fn of(processor: String, records: &[&Record], captures: &[&Looked]) -> Self {
+    fn of(name: String, records: &[Record], captures: &[Looked]) -> Self {
+        let records: Vec<&Record> =
+            records.iter().filter(|r| processor(&r.machine) == name).collect();
+        let captures: Vec<&Looked> =
+            captures.iter().filter(|c| processor(&c.machine) == name).collect();
         let of_records = records.iter().map(|r| (&r.machine, &r.side.file));
         let of_captures = captures.iter().map(|c| (&c.machine, &c.file));
         let all: Vec<(&Machine, &String)> = of_records.chain(of_captures).collect();
-        let machines: BTreeSet<&str> = all.iter().map(|(m, file)| identity(m, file)).collect();
-        let boards: BTreeSet<&String> = all.iter().filter_map(|(m, _)| m.board.as_ref()).collect();
+        let machines = distinct(all.iter().map(|(m, file)| identity(m, file).to_owned()));
+        let boards = distinct(all.iter().filter_map(|(m, _)| m.board.clone()));
         let gains: Vec<f64> = captures.iter().map(|c| c.gain).filter(|gain| *gain > 1.0).collect();
         let predicted = median(&gains).map(|middle| {
             let end = |pick: fn(f64, f64) -> f64| gains.iter().copied().fold(middle, pick);
             [end(f64::min), middle, end(f64::max)]
         });
         Self {
-            processor,
+            processor: name,
             machines: machines.len(),
-            boards: boards.into_iter().cloned().collect(),
-            gains: over_baseline(records),
-            kernels: over_kernels(records),
+            boards,
+            gains: pooled(over_baseline(&records)),
+            kernels: pooled(over_kernels(&records)),
             captures: captures.len(),
-            findings: frequent(captures),
+            findings: frequent(&captures),
             could_gain: gains.len(),
             predicted,
         }
@@ -247,63 +245,109 @@ fn identity<'a>(machine: &'a Machine, file: &'a str) -> &'a str {
     machine.id.as_deref().unwrap_or(file)
 }
 
-/// What every candidate gave over its baseline, the largest gain first.
-fn over_baseline(records: &[&Record]) -> Vec<Row> {
-    let mut pools: BTreeMap<(String, String, String), Pool> = BTreeMap::new();
+/// Every text once, in order.
+fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
+    let mut all: Vec<String> = texts.collect();
+    all.order_by(Ord::cmp);
+    all.dedup();
+    all
+}
+
+/// The logarithm of a ratio, or of a rate, that was measured on one machine.
+struct Entry<'a> {
+    conditions: String,
+    against: String,
+    what: &'a str,
+    machine: &'a str,
+    log: f64,
+}
+
+impl Entry<'_> {
+    fn row(&self) -> (&str, &str, &str) {
+        (&self.conditions, &self.against, self.what)
+    }
+}
+
+/// What every candidate gave over its baseline.
+fn over_baseline<'a>(records: &[&'a Record]) -> Vec<Entry<'a>> {
+    let mut found = Vec::new();
     for record in records {
-        let machine = identity(&record.machine, &record.side.file);
         for Gained { candidate, baseline, ratio } in &record.gains {
-            let key = (record.conditions(), baseline.clone(), candidate.clone());
-            pools.entry(key).or_default().add(machine, *ratio);
+            found.push(Entry {
+                conditions: record.conditions(),
+                against: baseline.clone(),
+                what: candidate,
+                machine: identity(&record.machine, &record.side.file),
+                log: ratio.ln(),
+            });
         }
     }
-    let rivals = |conditions: &str, baseline: &str| {
-        pools.keys().filter(|(c, b, _)| c == conditions && b == baseline).count()
-    };
+    found
+}
+
+/// What a newer kernel gave over an older one, on machines that were measured with both.
+fn over_kernels<'a>(records: &[&'a Record]) -> Vec<Entry<'a>> {
+    let mut rates: Vec<([u32; 3], Entry<'_>)> = Vec::new();
+    for record in records {
+        let kernel = &record.machine.kernel;
+        let Some(number) = version(kernel) else { continue };
+        for Figure { name, values, .. } in record.side.figures.iter().filter(|f| !f.is_floor) {
+            let logs: Vec<f64> = values.iter().filter(|v| **v > 0.0).map(|v| v.ln()).collect();
+            let Some(log) = mean(&logs) else { continue };
+            let machine = identity(&record.machine, &record.side.file);
+            let (conditions, against) = (record.conditions(), kernel.clone());
+            rates.push((number, Entry { conditions, against, what: name, machine, log }));
+        }
+    }
+    let place = |entry: &Entry<'a>| (entry.conditions.clone(), entry.what, entry.machine);
+    rates.order_by(|(n, a), (m, b)| {
+        place(a).cmp(&place(b)).then_with(|| (n, &a.against).cmp(&(m, &b.against)))
+    });
+    let mut found = Vec::new();
+    for same in rates.chunk_by(|(_, a), (_, b)| place(a) == place(b)) {
+        let kernels = same.chunk_by(|(_, a), (_, b)| a.against == b.against);
+        let kernels: Vec<_> = kernels
+            .filter_map(|runs| {
+                let logs: Vec<f64> = runs.iter().map(|(_, run)| run.log).collect();
+                Some((runs.first()?, mean(&logs)?))
+            })
+            .collect();
+        for ((older, before), (newer, after)) in kernels.iter().zip(kernels.iter().skip(1)) {
+            let against = step((older.0, &older.1.against), (newer.0, &newer.1.against));
+            let Entry { conditions, what, machine, .. } = &newer.1;
+            let (conditions, log) = (conditions.clone(), after - before);
+            found.push(Entry { conditions, against, what, machine, log });
+        }
+    }
+    found
+}
+
+/// Brings the entries of machines together: of each of the conditions the largest ratio first.
+fn pooled(mut entries: Vec<Entry<'_>>) -> Vec<Row> {
+    entries.retain(|entry| entry.log.is_finite());
+    entries.order_by(|a, b| (a.row(), a.machine).cmp(&(b.row(), b.machine)));
     let mut rows: Vec<Row> = Vec::new();
-    for ((conditions, against, what), pool) in &pools {
-        let Some(spread) = pool.spread(rivals(conditions, against)) else { continue };
-        let (what, against) = (what.clone(), against.clone());
-        rows.push(Row { what, against, conditions: conditions.clone(), spread });
+    let compared =
+        |a: &Entry<'_>, b: &Entry<'_>| (&a.conditions, &a.against) == (&b.conditions, &b.against);
+    for compared in entries.chunk_by(compared) {
+        let rivals = compared.chunk_by(|a, b| a.row() == b.row()).count();
+        for one in compared.chunk_by(|a, b| a.row() == b.row()) {
+            // A machine that was measured twice counts once.
+            let machines = one.chunk_by(|a, b| a.machine == b.machine);
+            let logs = machines
+                .filter_map(|runs| mean(&runs.iter().map(|run| run.log).collect::<Vec<_>>()));
+            let logs: Vec<f64> = logs.collect();
+            let (Some(entry), Some(spread)) = (one.first(), Spread::of(&logs, rivals)) else {
+                continue;
+            };
+            let (conditions, against) = (entry.conditions.clone(), entry.against.clone());
+            rows.push(Row { what: entry.what.to_owned(), against, conditions, spread });
+        }
     }
     rows.order_by(|a, b| {
         let same = a.conditions.cmp(&b.conditions);
         same.then_with(|| b.spread.ratio.total_cmp(&a.spread.ratio))
     });
-    rows
-}
-
-/// What a newer kernel gave over an older one, on machines that were measured with both.
-fn over_kernels(records: &[&Record]) -> Vec<Row> {
-    // All values of a figure, by where and how it was measured, the machine and the kernel.
-    type Kernels<'a> = BTreeMap<([u32; 3], &'a str), Vec<f64>>;
-    let mut measured: BTreeMap<(String, &str), BTreeMap<&str, Kernels<'_>>> = BTreeMap::new();
-    for record in records {
-        let Some(number) = version(&record.machine.kernel) else { continue };
-        let machine = identity(&record.machine, &record.side.file);
-        for Figure { name, values, .. } in record.side.figures.iter().filter(|f| !f.is_floor) {
-            let figure = measured.entry((record.conditions(), name)).or_default();
-            let kernel = (number, record.machine.kernel.as_str());
-            figure.entry(machine).or_default().entry(kernel).or_default().extend(values);
-        }
-    }
-    let mut rows = Vec::new();
-    for ((conditions, name), machines) in measured {
-        let mut pools: BTreeMap<String, Pool> = BTreeMap::new();
-        for (machine, kernels) in machines {
-            let kernels: Vec<_> = kernels.into_iter().collect();
-            for ((older, before), (newer, after)) in kernels.iter().zip(kernels.iter().skip(1)) {
-                let Some(ratio) = between(before, after).map(|b| b.ratio) else { continue };
-                pools.entry(step(*older, *newer)).or_default().add(machine, ratio);
-            }
-        }
-        let rivals = pools.len();
-        for (against, pool) in pools {
-            let Some(spread) = pool.spread(rivals) else { continue };
-            let conditions = conditions.clone();
-            rows.push(Row { what: name.to_owned(), against, conditions, spread });
-        }
-    }
     rows
 }
 
@@ -318,19 +362,15 @@ fn step(older: ([u32; 3], &str), newer: ([u32; 3], &str)) -> String {
 
 /// Findings by severity and frequency.
 fn frequent(captures: &[&Looked]) -> Vec<Found> {
-    let mut counted: BTreeMap<&str, (Severity, usize)> = BTreeMap::new();
-    for (rule, severity) in captures.iter().flat_map(|c| &c.findings) {
-        let (gravest, machines) = counted.entry(rule).or_insert((*severity, 0));
-        *gravest = (*gravest).max(*severity);
-        *machines += 1;
-    }
-    let mut found: Vec<Found> = counted
-        .into_iter()
-        .map(|(rule, (severity, machines))| Found {
-            rule: rule.to_owned(),
-            what: diagnose::rules().find(|r| r.id == rule).map_or("", |r| r.what),
-            severity,
-            machines,
+    let mut all: Vec<&(String, Severity)> = captures.iter().flat_map(|c| &c.findings).collect();
+    all.order_by(Ord::cmp);
+    let same = all.chunk_by(|(a, _), (b, _)| a == b);
+    let mut found: Vec<Found> = same
+        .filter_map(|same| {
+            let (rule, severity) = same.last()?;
+            let what = diagnose::rules().find(|r| r.id == *rule).map_or("", |r| r.what);
+            let machines = same.len();
+            Some(Found { rule: rule.clone(), what, severity: *severity, machines })
         })
         .collect();
     found.order_by(|a, b| (b.severity, b.machines).cmp(&(a.severity, a.machines)));

@@ -1,7 +1,5 @@
 //! One ratio over many machines.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
 use crate::decide::experiment::stats::{mean, t_interval};
@@ -9,12 +7,6 @@ use crate::decide::experiment::{BAND, CONFIDENCE};
 
 /// Machines from which an interval can be told.
 const ENOUGH: usize = 3;
-
-/// Ratios of machines, in logarithms.
-#[derive(Debug, Default)]
-pub(super) struct Pool {
-    machines: BTreeMap<String, Vec<f64>>,
-}
 
 /// A ratio over machines.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -39,6 +31,30 @@ pub struct Spread {
 }
 
 impl Spread {
+    /// The spread of machines' ratios, given as logarithms, with so many `rivals`, itself included;
+    /// `None` of nothing.
+    pub(super) fn of(logs: &[f64], rivals: usize) -> Option<Self> {
+        let centre = mean(logs)?;
+        let n = logs.len() as f64;
+        let half = |confidence: f64| {
+            let interval = t_interval(logs, confidence).filter(|_| logs.len() >= ENOUGH);
+            interval.map(|interval| interval.half)
+        };
+        let around = |half: f64| ((centre - half).exp(), (centre + half).exp());
+        let all = 1.0 - (1.0 - CONFIDENCE) / rivals.max(1) as f64;
+        let limit = BAND.ln();
+        Some(Self {
+            machines: logs.len(),
+            ratio: centre.exp(),
+            interval: half(all).map(around),
+            next: half(CONFIDENCE).map(|half| around(half * (n + 1.0).sqrt())),
+            lowest: logs.iter().copied().fold(centre, f64::min).exp(),
+            highest: logs.iter().copied().fold(centre, f64::max).exp(),
+            faster: logs.iter().filter(|log| **log > limit).count(),
+            slower: logs.iter().filter(|log| **log < -limit).count(),
+        })
+    }
+
     /// True if the whole interval says that there is more.
     #[must_use]
     pub fn is_shown_faster(&self) -> bool {
@@ -49,39 +65,5 @@ impl Spread {
     #[must_use]
     pub fn is_shown_slower(&self) -> bool {
         self.interval.is_some_and(|(_, high)| high < 1.0 / BAND)
-    }
-}
-
-impl Pool {
-    /// Adds a ratio that was measured on that machine; what is no ratio is left out.
-    pub(super) fn add(&mut self, machine: &str, ratio: f64) {
-        if ratio.is_finite() && ratio > 0.0 {
-            self.machines.entry(machine.to_owned()).or_default().push(ratio.ln());
-        }
-    }
-
-    /// The ratio over the machines, which has so many `rivals`, itself included; `None` without any.
-    pub(super) fn spread(&self, rivals: usize) -> Option<Spread> {
-        // A machine that was measured twice counts once.
-        let logs: Vec<f64> = self.machines.values().filter_map(|all| mean(all)).collect();
-        let centre = mean(&logs)?;
-        let n = logs.len() as f64;
-        let half = |confidence: f64| {
-            let interval = t_interval(&logs, confidence).filter(|_| logs.len() >= ENOUGH);
-            interval.map(|interval| interval.half)
-        };
-        let around = |half: f64| ((centre - half).exp(), (centre + half).exp());
-        let all = 1.0 - (1.0 - CONFIDENCE) / rivals.max(1) as f64;
-        let limit = BAND.ln();
-        Some(Spread {
-            machines: logs.len(),
-            ratio: centre.exp(),
-            interval: half(all).map(around),
-            next: half(CONFIDENCE).map(|half| around(half * (n + 1.0).sqrt())),
-            lowest: logs.iter().copied().fold(centre, f64::min).exp(),
-            highest: logs.iter().copied().fold(centre, f64::max).exp(),
-            faster: logs.iter().filter(|log| **log > limit).count(),
-            slower: logs.iter().filter(|log| **log < -limit).count(),
-        })
     }
 }
