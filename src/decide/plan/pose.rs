@@ -494,9 +494,11 @@ impl<'a> Poser<'a> {
         let air = mean(&|e| f64::from(u8::from(e.air)));
         // The hardware's flow tables are of the wired ports.
         let hardware = way.hardware && !entry.air && air == 0.0;
+        // Of connections in hardware the CPUs see the first packets alone: those have all their costs,
+        // a hand-off's too.
+        let seen = if hardware { 0.02 } else { 1.0 };
         let (mut interrupt, mut stack, mut first) = if hardware {
-            // A connection's first packets are all that the CPUs see.
-            (0.02 * c.interrupt, 0.02, 0.0)
+            (c.interrupt, 1.0, 0.0)
         } else if bridges {
             (c.interrupt, c.route / 2.0 + layers(entry), 0.0)
         } else {
@@ -525,7 +527,7 @@ impl<'a> Poser<'a> {
         for (queue, share) in self.shares(entry.device) {
             let mut rate: IxVec<OfWays, Rate> =
                 self.problem.ways.ids().map(|_| Rate::default()).collect();
-            let part = share * entry.weight;
+            let part = share * entry.weight * seen;
             for (index, rate) in self.problem.ways.ids().zip(rate.iter_mut()) {
                 if Some(index) == data {
                     rate.data = part;
