@@ -26,13 +26,6 @@ pub fn status(program: &OsString, arguments: &[OsString]) -> io::Result<u8> {
     Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
 }
 
-/// Signals that the C libraries keep for themselves (glibc 32 and 33, musl 34 as well), and do not let
-/// anybody ignore.
-const KEPT: std::ops::RangeInclusive<usize> = 32..=34;
-
-/// Largest number of a signal that Linux has but on MIPS, where those beyond are real-time ones too.
-const LAST: i32 = 64;
-
 /// Signals by which a terminal, an init system or a person ends a process, SIGKILL apart.
 const ENDING: [i32; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM];
 
@@ -46,19 +39,26 @@ pub fn stay_detached() -> io::Result<()> {
     ENDING.iter().try_for_each(|signal| flag::register(*signal, Arc::default()).map(drop))
 }
 
-/// The kernel's set of signals (`sigset_t`, in the words of its architecture): 64 of them, on MIPS 128.
-type Signals = [libc::c_ulong; SIGNALS / libc::c_ulong::BITS as usize];
-const SIGNALS: usize =
+/// Signals that Linux has.
+const SIGNALS: libc::c_long =
     if cfg!(any(target_arch = "mips", target_arch = "mips64")) { 128 } else { 64 };
 
-fn set_of(numbers: std::ops::RangeInclusive<usize>) -> Signals {
-    let width = libc::c_ulong::BITS as usize;
-    let bit = |word: usize, number: usize| match (number - 1) / width == word {
-        true => 1 << ((number - 1) % width),
-        false => 0,
-    };
-    std::array::from_fn(|word| numbers.clone().map(|number| bit(word, number)).sum())
+/// The `struct sigaction` of rt_sigaction(2), with nothing but the handler that matters: flags,
+/// where they come first (arch/mips/include/uapi/asm/signal.h), and room for the rest.
+#[repr(C)]
+struct Action {
+    #[cfg(any(target_arch = "mips", target_arch = "mips64"))]
+    flags: libc::c_uint,
+    handler: libc::sighandler_t,
+    rest: [libc::c_ulong; 8],
 }
+
+static IGNORED: Action = Action {
+    #[cfg(any(target_arch = "mips", target_arch = "mips64"))]
+    flags: 0,
+    handler: libc::SIG_IGN,
+    rest: [0; 8],
+};
 
 /// Starts this very program once more, in a session of its own, without a terminal, and ignoring
 /// every signal that can be ignored: it goes on when the terminal or this process ends, and when a limit
@@ -80,22 +80,19 @@ pub fn detached(arguments: &[String]) -> io::Result<PipeReader> {
         .stdin(Stdio::null())
         .stdout(theirs)
         .stderr(Stdio::null());
-    let kept = set_of(KEPT);
     #[expect(unsafe_code, reason = "system calls between fork and exec")]
     // SAFETY: the closure makes system calls alone and allocates nothing; all of them are
-    // async-signal-safe, as what runs between fork and exec must be. SIG_IGN is no code, and the kernel
-    // reads as many bytes of the set as it has.
+    // async-signal-safe, as what runs between fork and exec must be. SIG_IGN is no code, and `Action`
+    // has at least the bytes that the kernel reads.
     unsafe {
         command.pre_exec(move || {
-            // An ignored signal stays ignored over exec, and a blocked one blocked: there is no
-            // moment at which the new program could be ended by one.
-            for number in (1..=LAST).filter(|number| *number != SIGCHLD) {
-                libc::signal(number, libc::SIG_IGN);
-            }
-            let (number, none) = (libc::SYS_rt_sigprocmask, std::ptr::null_mut::<u8>());
-            let (from, size) = (kept.as_ptr(), size_of_val(&kept));
-            if libc::syscall(number, libc::SIG_BLOCK, from, none, size) != 0 {
-                return Err(io::Error::last_os_error());
+            // An ignored signal stays ignored over exec: there is no moment at which the new program
+            // could be ended by one. The C libraries keep some for themselves (glibc 32 and 33, musl 34
+            // as well), let nobody ignore those, and unblock them with their first thread: so the
+            // kernel is asked. It refuses what nobody can ignore, SIGKILL and SIGSTOP.
+            let (ignored, none) = (&raw const IGNORED, std::ptr::null_mut::<u8>());
+            for number in (1..=SIGNALS).filter(|number| *number != libc::c_long::from(SIGCHLD)) {
+                libc::syscall(libc::SYS_rt_sigaction, number, ignored, none, SIGNALS / 8);
             }
             rustix::process::setsid().map(drop).map_err(Into::into)
         });
