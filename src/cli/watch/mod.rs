@@ -111,6 +111,8 @@ pub(super) fn run(context: &Context, args: &WatchArgs) -> Result<ExitCode> {
         exposed,
     };
     router.watcher.ask_queues(router.exposed.is_on());
+    // Who sees that it has begun finds it in `status` too.
+    router.told.keep(&router.watch);
     let supervisor = Supervisor::of_environment();
     supervisor.tell("READY=1");
     let begun = clock::boottime();
@@ -120,7 +122,6 @@ pub(super) fn run(context: &Context, args: &WatchArgs) -> Result<ExitCode> {
         router.settings.every,
         path.display()
     ));
-    router.told.keep(&router.watch);
     let done = router.go(args, &path, &signals, news, &supervisor, end);
     supervisor.tell("STOPPING=1");
     router.told.end();
