@@ -287,6 +287,11 @@ class Page {
 		const undo = here.length && !status.waiting ? button('Undo everything', 'plain', (event) => this.act(event, 'Undoing …', () => this.rollback())) : null;
 		const verify = here.length ? button('Verify', 'plain', (event) => this.act(event, 'Reading every setting …', () => this.verify())) : null;
 		const told = { ...status, waiting: Boolean(status.waiting), running: undefined };
+		// What was verified stands for as long as the same changes do.
+		const made = here.map((one) => `${one.what} ${one.entries.length}`).join('\n');
+		if (this.made !== made) {
+			[this.made, this.verified] = [made, null];
+		}
 		this.put('state', told, () => [
 			(status.damaged ?? []).map((one) => h('p', { class: 'alarm' }, one)),
 			status.undone ? h('p', { class: 'alarm' }, `The last change was undone: ${status.undone.why}. ${status.undone.left ?? `${status.undone.restored} settings were put back.`}`) : null,
@@ -298,7 +303,7 @@ class Page {
 				: null,
 			status.experiment ? h('p', {}, `Last experiment, ${status.experiment.started} (${status.experiment.file}): ${status.experiment.verdict}`) : null,
 			h('p', { class: 'buttons' }, verify, undo),
-			h('div', { class: 'verified' }),
+			h('div', { class: 'verified' }, this.verified),
 		]);
 	}
 
@@ -342,10 +347,10 @@ class Page {
 			return;
 		}
 		const off = answer.checks.filter((one) => one.state !== 'in-force');
-		const into = this.parts.state.body.querySelector('.verified');
-		into?.replaceChildren(off.length === 0
+		this.verified = off.length === 0
 			? h('p', { class: 'good' }, `All ${answer.checks.length} settings are in force.`)
-			: table(['setting', 'wanted', 'is', 'state'], off.map((one) => [knobText(one.knob), valueText(one.wanted), valueText(one.actual), stateText(one.state)])));
+			: table(['setting', 'wanted', 'is', 'state'], off.map((one) => [knobText(one.knob), valueText(one.wanted), valueText(one.actual), stateText(one.state)]));
+		this.parts.state.body.querySelector('.verified')?.replaceChildren(this.verified);
 	}
 
 	async refresh() {
