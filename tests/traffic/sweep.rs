@@ -83,7 +83,7 @@ fn what_can_not_be_swept_is_a_usage_error_before_anything_is_built() {
     let place = Place::new("usage");
     for (args, words) in [
         (&["rate", "--seconds", "0"][..], &["more than 0"][..]),
-        (&["rate", "-P", "10000"], &["1..=128"]),
+        (&["rate", "-P", "10000"], &["from 1 to 128"]),
         (&["rate", "--to", "-5"], &["-5", "must be more than 0"]),
         (&["rate", "--to", "1e99"], &["less than"]),
         (&["rate", "--to", "nan"], &["nan"]),

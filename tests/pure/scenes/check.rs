@@ -106,6 +106,8 @@ ppp0\t00000000\t00000000\t0001\t0\t0\t0\t00000000\t0\t0\t0
 .
 /linerate/nftables.json: {\"rules\":30,\"forward_rules\":18,\"nat\":true,\"masquerade_devices\":[\"ppp0\"],\"clamps_mss\":true,\"flowtables\":[{\"name\":\"inet ft\",\"devices\":[\"ppp0\",\"eth1\"],\"hardware\":false}]}
 ";
+const ETH0_RPS: &str =
+    "/sys/devices/pci0000:00/0000:01:00.0/net/eth0/queues/rx-{0-3}/rps_cpus: f\n";
 const NO_FLOWTABLE: &str = "/linerate/nftables.json: {\"rules\":30,\"forward_rules\":18,\"nat\":true,\"masquerade_devices\":[\"eth0\"],\"clamps_mss\":true,\"flowtables\":[]}\n";
 const SWITCH: &str = "\
 /linerate/link_kinds.json: {\"lan1\":\"dsa\"}
@@ -408,7 +410,7 @@ fn cases() -> Vec<Case> {
         yes("idle-cpus", Info, cpus("0-1", "") + FAST),
         yes("idle-cpus", Notice, cpus("0-1", "") + FAST + NO_FLOWTABLE),
         no("idle-cpus", FAST.to_owned()),
-        no("idle-cpus", cpus("0", "") + "/linerate/bound_flows.json: {\"bound\":900,\"hardware\":890,\"complete\":true,\"by\":\"ctnetlink\"}\n"),
+        yes("idle-cpus", Notice, cpus("0", "") + "/linerate/bound_flows.json: {\"bound\":900,\"hardware\":890,\"complete\":true,\"by\":\"ctnetlink\"}\n"),
         no("lone-cpu", lines_on("0", "0") + &format!("{}/queues/rx-{{0-3}}/rps_cpus: e\n", eth(1))),
         no("lone-cpu", lines_on("0", "0") + "/sys/devices/system/cpu/isolated: 1-3\n"),
         // A mask of several says nothing of where they go.
@@ -426,7 +428,9 @@ fn cases() -> Vec<Case> {
         no("rps-own-cpu", lines_on("0", "0") + &format!("{}/queues/rx-{{0-3}}/rps_cpus: e\n", eth(0))),
         yes("rps-with-queues", Notice, format!("{}/queues/rx-{{0-3}}/rps_cpus: f\n", eth(0))),
         no("rps-with-queues", lines_on("0", "1") + &format!("{}/queues/rx-{{0-3}}/rps_cpus: e\n", eth(0))),
-        yes("steered-twice", Notice, PPPOE.replace("ppp0/queues/rx-0/rps_cpus: 0", "ppp0/queues/rx-0/rps_cpus: f") + FAST),
+        yes("steered-twice", Notice, PPPOE.replace("ppp0/queues/rx-0/rps_cpus: 0", "ppp0/queues/rx-0/rps_cpus: e") + FAST + ETH0_RPS),
+        // The same CPUs again: a packet stays where it is.
+        no("steered-twice", PPPOE.replace("ppp0/queues/rx-0/rps_cpus: 0", "ppp0/queues/rx-0/rps_cpus: f") + FAST + ETH0_RPS),
         yes("steered-twice", Info, PPPOE.replace("ppp0/queues/rx-0/rps_cpus: 0", "ppp0/queues/rx-0/rps_cpus: f")),
         no("steered-twice", PPPOE.to_owned()),
         no("steered-twice", lines_on("0", "1") + &PPPOE.replace("ppp0/queues/rx-0/rps_cpus: 0", "ppp0/queues/rx-0/rps_cpus: e")),
@@ -479,7 +483,9 @@ fn cases() -> Vec<Case> {
         yes("conntrack-full", Warning, "/proc/sys/net/netfilter/nf_conntrack_count: 55000\n".into()),
         no("conntrack-full", "/proc/sys/net/netfilter/nf_conntrack_count: 40000\n".into()),
         // Half empty now, and full some time ago.
-        yes("conntrack-full", Warning, thrown("000003e8")),
+        yes("conntrack-full", Warning, thrown("00002710")),
+        // Four an hour.
+        no("conntrack-full", thrown("000003e8")),
         no("conntrack-full", thrown("00000003")),
         yes("backlog-drops", Warning, softnet("00002000", "00000010")),
         yes("backlog-drops", Notice, softnet("00000002", "00000010")),
