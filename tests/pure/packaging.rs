@@ -51,3 +51,10 @@ fn recipes_of_other_builders_are_of_the_programs_version() {
         assert_eq!(version, Some(env!("CARGO_PKG_VERSION")), "{path}");
     }
 }
+
+/// The collection for Ansible is built and installed without the rest of the project.
+#[test]
+fn the_fleets_page_looks_as_all_reports_do() {
+    let (copy, ours) = ("ansible/roles/report/files/style.css", "src/report/render/style.css");
+    assert!(read(copy) == read(ours), "cp {ours} {copy}");
+}
