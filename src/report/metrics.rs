@@ -17,6 +17,7 @@ const MOST_QUEUES: usize = 256;
 const MOST_CPUS: usize = 1024;
 
 /// A family of counters: name and help.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Family(&'static str, &'static str);
 
 const CPU_SECONDS: Family =
@@ -58,8 +59,7 @@ type Labels = String;
 /// Counters since the watch began, and the state of the last look.
 #[derive(Default)]
 pub struct Metrics {
-    counters: BTreeMap<(&'static str, Labels), f64>,
-    helps: BTreeMap<&'static str, &'static str>,
+    counters: BTreeMap<(Family, Labels), f64>,
     gauges: String,
 }
 
@@ -113,15 +113,13 @@ impl Metrics {
 
     /// A rate over some seconds; one that is not known leaves its series as it was, or not there.
     fn add(&mut self, family: &Family, labels: Labels, rate: Option<f64>, seconds: f64) {
-        let Family(name, help) = *family;
-        let known = self.counters.contains_key(&(name, labels.clone()));
+        let key = (*family, labels);
         // A device that is renamed all the time makes no end of series.
-        let most = MOST_CPUS * 8;
+        let has_room = self.counters.len() < MOST_CPUS * 8 || self.counters.contains_key(&key);
         if let Some(rate) = rate.filter(|rate| rate.is_finite())
-            && (known || self.counters.len() < most)
+            && has_room
         {
-            self.helps.insert(name, help);
-            *self.counters.entry((name, labels)).or_default() += rate.max(0.0) * seconds;
+            *self.counters.entry(key).or_default() += rate.max(0.0) * seconds;
         }
     }
 
@@ -184,9 +182,9 @@ impl Metrics {
     pub fn text(&self) -> String {
         let mut text = self.gauges.clone();
         let mut last = "";
-        for ((name, labels), value) in &self.counters {
+        for ((Family(name, help), labels), value) in &self.counters {
             if *name != last {
-                head(&mut text, name, "counter", self.helps.get(name).copied().unwrap_or_default());
+                head(&mut text, name, "counter", help);
                 last = name;
             }
             // Parts of a packet or a byte are the rounding of rates.

@@ -5,13 +5,12 @@ use std::path::Path;
 use crate::cli::context::captured;
 use crate::cli::shared::figures;
 use crate::decide::diagnose::{Subject, diagnose};
-use crate::decide::experiment::{analyse, refuse_starved};
-use crate::decide::fleet::{Fleet, Looked, Record};
+use crate::decide::experiment::refuse_starved;
+use crate::decide::fleet::{Fleet, Gained, Looked, Record};
 use crate::error::{Error, Result};
 use crate::machine::discover;
 use crate::machine::store::fleet::{Kept, below};
 use crate::machine::store::measured::{self, Measured};
-use crate::model::snapshot::Machine;
 
 const HINT: &str = "give a directory with what tune, bench --json and sweep wrote (*.json), or with \
                     captures (*.tar.gz)";
@@ -41,20 +40,14 @@ pub(super) fn read(directory: &Path) -> Result<Fleet> {
 }
 
 fn record(path: &Path) -> Result<Record> {
-    let measured = measured::read(path)?;
-    if let Measured::Experiment(mut experiment) = measured {
-        refuse_starved(&mut experiment);
-        let analysis = analyse(&experiment);
-        return Ok(Record::of_experiment(path.display().to_string(), *experiment, &analysis));
+    let mut measured = measured::read(path)?;
+    let mut gains = Vec::new();
+    if let Measured::Experiment(experiment) = &mut measured {
+        refuse_starved(experiment);
+        gains = Gained::of_experiment(experiment);
     }
-    let machine = match &measured {
-        Measured::Sweep(sweep) => sweep.machine.clone(),
-        Measured::Bench(bench) => {
-            bench.origin.as_ref().map_or_else(Machine::default, |origin| origin.machine.clone())
-        }
-        Measured::Experiment(_) => Machine::default(),
-    };
-    Ok(Record { side: figures::of(path, measured), machine, gains: Vec::new() })
+    let machine = measured.machine().cloned().unwrap_or_default();
+    Ok(Record { side: figures::of(path, measured), machine, gains })
 }
 
 fn look(path: &Path) -> Result<Looked> {

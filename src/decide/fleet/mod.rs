@@ -15,7 +15,7 @@ use serde::Serialize;
 
 pub use self::spread::Spread;
 use super::diagnose;
-use super::experiment::Analysis;
+use super::experiment::analyse;
 use super::experiment::compared::{Figure, Side};
 use super::experiment::stats::{mean, median};
 use super::kernel::regression::version;
@@ -44,20 +44,21 @@ pub struct Gained {
     pub ratio: f64,
 }
 
-impl Record {
-    /// The record of an experiment with its analysis.
+impl Gained {
+    /// What each candidate of an experiment gave over its baseline, as far as that can be told.
     #[must_use]
-    pub fn of_experiment(file: String, experiment: Experiment, analysis: &Analysis) -> Self {
+    pub fn of_experiment(experiment: &Experiment) -> Vec<Self> {
         let baseline = &experiment.baseline;
-        let gains = analysis.candidates.iter().filter(|c| c.name != *baseline);
-        let gains = gains.filter_map(|c| {
-            let (candidate, baseline) = (c.name.clone(), baseline.clone());
-            c.overall.map(|effect| Gained { candidate, baseline, ratio: effect.ratio })
+        let others = analyse(experiment).candidates.into_iter().filter(|c| c.name != *baseline);
+        let gained = others.filter_map(|c| {
+            let (ratio, baseline) = (c.overall?.ratio, baseline.clone());
+            Some(Self { candidate: c.name, baseline, ratio })
         });
-        let (gains, machine) = (gains.collect(), experiment.machine.clone());
-        Self { side: Side::of_experiment(file, experiment), machine, gains }
+        gained.collect()
     }
+}
 
+impl Record {
     /// The conditions under which it was measured: only what has the same is pooled.
     fn conditions(&self) -> String {
         let Side { kind, class, scenario: s, .. } = &self.side;

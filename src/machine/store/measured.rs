@@ -35,6 +35,18 @@ pub enum Measured {
     Bench(Box<Bench>),
 }
 
+impl Measured {
+    /// The machine that was measured; `None` where that was not kept.
+    #[must_use]
+    pub fn machine(&self) -> Option<&Machine> {
+        match self {
+            Self::Experiment(experiment) => Some(&experiment.machine),
+            Self::Sweep(sweep) => Some(&sweep.machine),
+            Self::Bench(bench) => bench.origin.as_ref().map(|origin| &origin.machine),
+        }
+    }
+}
+
 /// Origin of a figure: the facts that it needs to be made again, and to be believed.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Origin {
