@@ -310,12 +310,10 @@ impl<'a> Search<'a> {
         Ok(None)
     }
 
-    /// True if the place is on a memory node, or that node has none to put work on.
+    /// True if the place, which can be used, is one of those that are [`Search::near`].
     fn is_near(&self, node: Option<u32>, at: PlaceIx) -> Result<bool, Bug> {
-        let problem = self.problem();
-        Ok(node.is_none()
-            || problem.places.at(at)?.node == node
-            || !problem.places.iter().any(|place| place.usable && place.node == node))
+        let own = node.is_none() || self.problem().places.at(at)?.node == node;
+        Ok(own || self.near(node)?.contains(&at))
     }
 
     /// Places that a line may be put on: on its card's own memory node where that has any, for each
@@ -326,6 +324,7 @@ impl<'a> Search<'a> {
         self.near(node)
     }
 
+    /// Places on a memory node that can be used, or all where it has none.
     fn near(&self, node: Option<u32>) -> Result<Vec<PlaceIx>, Bug> {
         let problem = self.problem();
         let mut near = Vec::new();
